@@ -36,50 +36,54 @@ class Menu:
 
 
 class Menus:
-    """All menus of a search. ``exceeded``: steps with an option that is over the limit without other values."""
+    """All menus of a search. ``limits``: those of the time. ``exceeded``: steps with an option that was over the limit without
+    other values."""
 
     def __init__(self, steps: Sequence[LiveStep], slots: Slots, calls: Calls, limits: Limits) -> None:
         self.steps, self.slots, self.calls, self.limits = steps, slots, calls, limits
         self.exceeded: set[int] = set()
-        self._menus: list[dict[Key, Menu]] = [{} for _ in steps]
+        self._menus: dict[tuple[int, bool], dict[Key, Menu]] = {}  # by step, and whether tensors are moved together before it
         self._texts: dict[StepChoice, str] = {}
 
     def at(self, step: LiveStep, keys: Iterable[Key], spillable: frozenset[int]) -> dict[Key, Menu]:
         """Returns the menus of a step for operands in each of these ways. ``spillable``: operands that may be spilled beyond
         what is proposed."""
-        menus = self._menus[step.index]
+        menus = self._of(step)
         distinct = list(dict.fromkeys(keys))
         self._propose(step, [key for key in distinct if key not in menus])
         limit = self.limits.at(step.node.number)
         for key in distinct:
-            menus[key].open = worthwhile(menus[key].proposed, limit)
+            menu = menus[key]
+            menu.open = worthwhile(menu.proposed, limit)
+            if any(x.possible and x.peak > limit for x in menu.proposed):
+                self.exceeded.add(step.index)
         if spillable:
             self._spill(step, distinct, spillable)
         return {key: menus[key] for key in distinct}
 
     def known(self, step: LiveStep, key: Key) -> Menu:
         """Returns the menu of a step for operands in a way that ``at`` was asked about."""
-        return self._menus[step.index][key]
+        return self._of(step)[key]
+
+    def _of(self, step: LiveStep) -> dict[Key, Menu]:
+        return self._menus.setdefault((step.index, step.node.number in self.limits.compact), {})
 
     def _propose(self, step: LiveStep, keys: Sequence[Key]) -> None:
         compact = step.node.number in self.limits.compact
         asked: list[tuple[Key, StepChoice, bool]] = []
         for key in keys:
-            self._menus[step.index][key] = Menu([])
+            self._of(step)[key] = Menu([])
             proposed = set(self.calls.candidates(step.node, step.held(self.slots, key)))
             for choice in sorted(proposed, key=self._text):
                 asked.append((key, choice.with_compaction() if compact else choice, choice == IN_DRAM))
         outcomes = self._tried(step, [(key, choice) for key, choice, _ in asked])
-        limit = self.limits.at(step.node.number)
         for (key, choice, plain), outcome in zip(asked, outcomes, strict=True):
-            menu = self._menus[step.index][key]
+            menu = self._of(step)[key]
             menu.proposed.append(option(step, self.slots, key, len(menu.proposed), choice, plain, outcome))
-            if outcome.failure is None and outcome.l1_peak_bytes > limit:
-                self.exceeded.add(step.index)
 
     def _spill(self, step: LiveStep, keys: Sequence[Key], spillable: frozenset[int]) -> None:
         """Adds spills to the options that are worth following."""
-        menus = self._menus[step.index]
+        menus = self._of(step)
         wanted = [(key, x, more) for key in keys for x in menus[key].open for more in self._spills(step, x, spillable)]
         new = [(key, x, more) for key, x, more in wanted if (x.order, more) not in menus[key].spilling]
         choices = [replace(x.choice, spills=tuple(sorted({*x.choice.spills, *more}))) for _, x, more in new]

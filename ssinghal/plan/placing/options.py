@@ -10,7 +10,7 @@ from ssinghal.plan.placement import Form, Outcome, StepChoice
 from ssinghal.plan.placing.state import ABSENT, Around, Key, Links, LiveStep, Slots, links_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Option:
     """A choice with its outcome, for operands held in one way.
 

@@ -25,8 +25,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from ssinghal.core.tensors import Board
 from ssinghal.plan.placement import Form
@@ -46,7 +46,7 @@ from ssinghal.plan.placing.options import applied
 from ssinghal.plan.placing.state import Key, LiveStep, Slots, around, live_steps
 
 DEFAULT_BEAM = 64
-MAX_PASSES = 4
+MAX_PASSES = 3  # where the beam cuts
 
 
 def search(
@@ -75,11 +75,29 @@ def search(
     Raises:
         ValueError: A step reads a value that no step before it creates.
     """
-    return _Search(nodes, inputs, calls, board, limits, max(1, beam)).result()
+    return Search(nodes, inputs, calls, board, beam=beam).within(limits)
 
 
-class _Search:
-    """A search, pass by pass. ``missed``: steps at which an option did not fit beside other values in some state."""
+class _Mark(NamedTuple):
+    """What a pass came to after a step: it is the same again under the same conditions.
+
+    ``conditions``: the limit, whether tensors are moved together before the step, and which operands may be spilled beyond what
+    is proposed. ``states``: those that are followed, cheapest first. ``port``: the key of the state of the policy ``port``.
+    ``reached``: how many states there were. ``cut``: the least that placements beyond those followed can cost.
+    """
+
+    conditions: tuple[int, bool, frozenset[int]]
+    states: Sequence[State]
+    port: Key | None
+    reached: int
+    cut: Cost | None
+
+
+class Search:
+    """A search that can be repeated within other limits, at the cost of the steps from the first one that they change.
+
+    Args and errors are those of ``search``. ``missed``: steps at which an option did not fit beside other values in some state.
+    """
 
     def __init__(
         self,
@@ -87,69 +105,89 @@ class _Search:
         inputs: Mapping[int, Form],
         calls: Calls,
         board: Board,
-        limits: Limits,
-        beam: int,
+        *,
+        beam: int = DEFAULT_BEAM,
     ) -> None:
-        self.limits, self.beam = limits, beam
+        self.beam = max(1, beam)
         self.slots = Slots(board)
         self.steps = live_steps(nodes, inputs)
-        self.menus = Menus(self.steps, self.slots, calls, limits)
+        self.menus = Menus(self.steps, self.slots, calls, Limits(board.l1.bank_bytes))
         self.missed: set[int] = set()
         held = tuple(self.slots.slot(inputs[value]) for value in sorted(inputs))
-        self.start = State(0, 0, sum(self.slots.buffer_bytes[slot] for slot in held), held)
-        self.least_after = [0, *accumulate(node.least_bytes for node in reversed(nodes))][::-1]
+        self._start = State(0, 0, sum(self.slots.buffer_bytes[slot] for slot in held), held)
+        self._least_after = [0, *accumulate(node.least_bytes for node in reversed(nodes))][::-1]
+        self._marks: list[_Mark] = []  # of the last pass
 
-    def result(self) -> Found | NoPlacement:
-        passes: list[_Pass] = []
+    def within(self, limits: Limits) -> Found | NoPlacement:
+        """Returns the placements, or the step at which all ways end."""
+        self.menus.limits = limits
+        complete: list[State] = []
+        stopped: list[tuple[int, Sequence[State]]] = []
+        passes = reached = 0
         spillable = self._spillable()
         while True:
-            done = self._pass(spillable)
-            passes.append(done)
+            self._pass(spillable)
+            passes += 1
+            reached += sum(mark.reached for mark in self._marks)
+            states = self._marks[-1].states if self._marks else [self._start]
+            if states:
+                complete.append(states[0])
+            else:
+                at = len(self._marks) - 1
+                stopped.append((at, self._marks[at - 1].states if at else [self._start]))
+            cut = min((mark.cut for mark in self._marks if mark.cut is not None), default=None)
             allowed = self._spillable()
             settled = allowed == spillable
-            if settled or (done.cut is not None and len(passes) >= MAX_PASSES):
+            if settled or (cut is not None and passes >= MAX_PASSES):
                 break
             spillable = allowed
-        exact = settled and done.cut is None
-        complete = [x.states[0] for x in passes if x.stopped_at is None]
-        if complete:
-            best = min(complete, key=lambda state: state.cost)
-            bound = best.cost if done.cut is None else min(best.cost, done.cut)
-            return found(self.menus, best, exact=exact, states=sum(x.reached for x in passes), bound=bound)
-        furthest = max(passes, key=lambda x: x.stopped_at or 0)
-        return no_placement(self.menus, self.steps[furthest.stopped_at or 0], furthest.states, exact=exact)
+        exact = settled and cut is None
+        if not complete:
+            at, before = max(stopped, key=lambda x: x[0])
+            return no_placement(self.menus, self.steps[at], before, exact=exact)
+        best = min(complete, key=lambda state: state.cost)
+        bound = best.cost if cut is None else min(best.cost, cut)
+        return found(self.menus, best, exact=exact, states=reached, bound=bound)
 
-    def _pass(self, spillable: Sequence[frozenset[int]]) -> _Pass:
-        """Follows states from the first step to the last. ``spillable``: by step, operands that may be spilled beyond what is
-        proposed."""
-        states = [self.start]
-        port: Key | None = self.start.key
-        done = _Pass(states)
+    def _pass(self, spillable: Sequence[frozenset[int]]) -> None:
+        """Follows states from the first step that has other conditions than before to the last one, or to one that none of them
+        can take."""
+        limits, known = self.menus.limits, self._marks
+        self._marks = []
+        states: Sequence[State] = [self._start]
+        port: Key | None = self._start.key
         for step, may_spill in zip(self.steps, spillable, strict=True):
-            reached, port = self._step(step, states, port, may_spill)
-            done.reached += len(reached)
-            if not reached:
-                done.states, done.stopped_at = states, step.index
-                return done
-            following = self.steps[step.index + 1].operand_entries if step.index + 1 < len(self.steps) else ()
-            states, cut = followed(reached, self.beam, following, port)
-            if cut is not None:
-                least = (cut.moved_bytes + self.least_after[step.index + 1], cut.changes)
-                done.cut = least if done.cut is None else min(done.cut, least)
-        done.states = states
-        return done
+            number = step.node.number
+            conditions = (limits.at(number), number in limits.compact, may_spill)
+            mark = known[step.index] if step.index < len(known) else None
+            if mark is None or mark.conditions != conditions:
+                known = []
+                mark = self._after(step, states, port, conditions)
+            self._marks.append(mark)
+            states, port = mark.states, mark.port
+            if not states:
+                return
+
+    def _after(
+        self, step: LiveStep, states: Sequence[State], port: Key | None, conditions: tuple[int, bool, frozenset[int]]
+    ) -> _Mark:
+        reached, port = self._step(step, states, port, conditions[2])
+        following = step.index + 1
+        read = self.steps[following].operand_entries if following < len(self.steps) else ()
+        kept, cut = followed(reached, self.beam, read, port)
+        least = None if cut is None else (cut.moved_bytes + self._least_after[following], cut.changes)
+        return _Mark(conditions, kept, port, len(reached), least)
 
     def _step(
         self, step: LiveStep, states: Sequence[State], port: Key | None, may_spill: frozenset[int]
     ) -> tuple[list[State], Key | None]:
         """Returns the states that a step leads to, and which of them is the one of the policy ``port``."""
-        limit = self.limits.at(step.node.number)
+        limit = self.menus.limits.at(step.node.number)
         beside = [around(step, self.slots, state.key, state.l1_bytes) for state in states]
         menus = self.menus.at(step, (x.operands for x in beside), may_spill)
         best: dict[Key, State] = {}
         port_after: Key | None = None
         for state, rest in zip(states, beside, strict=True):
-            moved, changes, _, key_before, peak_before, *_ = state
             menu = menus[rest.operands]
             for x in menu.open:
                 key, l1_bytes, added = applied(rest, x)
@@ -158,12 +196,12 @@ class _Search:
                 if peak > limit:
                     self.missed.add(step.index)
                     continue
-                peak = max(peak, peak_before)
-                cost = (moved + x.cost[0], changes + x.cost[1])
+                moved, changes = state.moved_bytes + x.cost[0], state.changes + x.cost[1]
+                peak = max(peak, state.peak_bytes)
                 known = best.get(key)
-                if known is None or (*cost, peak) < (known.moved_bytes, known.changes, known.peak_bytes):
-                    best[key] = State(*cost, l1_bytes, key, peak, state, x, others)
-            if key_before == port and menu.in_dram is not None and menu.in_dram.possible:
+                if known is None or (moved, changes, peak) < (known.moved_bytes, known.changes, known.peak_bytes):
+                    best[key] = State(moved, changes, l1_bytes, key, peak, state, x, others)
+            if state.key == port and menu.in_dram is not None and menu.in_dram.possible:
                 port_after = applied(rest, menu.in_dram)[0]
         return list(best.values()), port_after if port_after in best else None
 
@@ -185,17 +223,3 @@ class _Search:
             spillable.append(frozenset(allowed))
             next_read.update(dict.fromkeys(step.operands, step.index))
         return spillable[::-1]
-
-
-@dataclass
-class _Pass:
-    """What a pass came to.
-
-    ``states``: after the last step, cheapest first, or before the step ``stopped_at``, which none could take. ``reached``: how
-    many states there were in all. ``cut``: the least that placements beyond the beam can cost.
-    """
-
-    states: list[State]
-    stopped_at: int | None = None
-    reached: int = 0
-    cut: Cost | None = None
