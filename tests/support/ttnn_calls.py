@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -91,7 +91,8 @@ class NotedPlan(Task["tuple[PlanResult, list[NotedCall]]"]):
 
     def run(self, session: Session, options: PoolOptions) -> tuple[PlanResult, list[NotedCall]]:
         noting = Noting(session)
-        result = self.plan.run(noting, options)  # type: ignore[arg-type]
+        plan = replace(self.plan, inside=False)  # or else calls are repeated without dispatch, to know their program buffers
+        result = plan.run(noting, options)  # type: ignore[arg-type]
         return result, noting.calls
 
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> tuple[PlanResult, list[NotedCall]]:
