@@ -62,6 +62,10 @@ class LayoutOps:
         memory = self.choice.memory
         return {} if memory is None else {"memory_config": self.session.memory_config(memory, self.ttnn)}
 
+    def same_place(self, x: HeldTensor) -> dict[str, Any]:
+        """Returns the argument that leaves a tensor where it is; one in shards gets the same shards without any."""
+        return {} if self.memory(x).shard is not None else self.beside(x)
+
     def beside(self, x: HeldTensor) -> dict[str, Any]:
         """Returns the argument that leaves a converted tensor in the memory that it is in, interleaved."""
         return {"memory_config": self.session.memory_config(L1 if self.is_in_l1(x) else DRAM, self.ttnn)}
@@ -87,8 +91,11 @@ class LayoutOps:
         x.tensor = self.ttnn.to_memory_config(x.tensor, self.session.memory_config(memory, self.ttnn))
 
     def spread(self, x: HeldTensor, memory: MemoryConfig | None) -> None:
-        """Moves a tensor to the interleaved memory in which its layout is converted; to shards it is moved after that."""
-        if memory is not None and memory.shard is None:
+        """Moves a tensor to the interleaved memory in which its layout is converted; to shards it is moved after that.
+
+        Shards of rows that are no complete tiles cannot be converted: these are moved before.
+        """
+        if memory is not None and (memory.shard is None or not takes_tiles(self.memory(x))):
             self.move(x, memory)
 
     # Layout -------------------------------------------------------------------------------------------------------------
@@ -97,9 +104,11 @@ class LayoutOps:
         """Converts a tensor to ``layout``, if it has another one."""
         if self.layout(x) is layout:
             return
+        if not takes_tiles(self.memory(x)):
+            self.move(x, L1)
         self.doing = f"to_layout {list(x.shape)} to {layout.value}"
         target = self.ttnn.TILE_LAYOUT if layout is Layout.TILE else self.ttnn.ROW_MAJOR_LAYOUT
-        x.tensor = self.ttnn.to_layout(x.tensor, target, **self.beside(x))
+        x.tensor = self.ttnn.to_layout(x.tensor, target, **self.same_place(x))
 
     def cast(self, x: HeldTensor, dtype: DType) -> None:
         """Converts a tensor to ``dtype``, if it has another one."""
@@ -107,7 +116,7 @@ class LayoutOps:
             return
         self.to_layout(x, Layout.TILE)
         self.doing = f"typecast {list(x.shape)} to {dtype.value}"
-        x.tensor = self.ttnn.typecast(x.tensor, getattr(self.ttnn, dtype.value), **self.beside(x))
+        x.tensor = self.ttnn.typecast(x.tensor, getattr(self.ttnn, dtype.value), **self.same_place(x))
 
     def reshape(self, x: HeldTensor, shape: Shape) -> None:
         """Groups the same rows differently.
@@ -179,6 +188,11 @@ class LayoutOps:
         """Brings a tensor into torch's shape and order of dims."""
         shape = x.axes.shape or (1,)
         self.arrange(x, range(len(x.axes.dims)), shape, layout)
+
+
+def takes_tiles(memory: MemoryConfig) -> bool:
+    """Returns whether a tensor in tiles can be there: shards must be complete tiles."""
+    return memory.shard is None or not any(edge % TILE_EDGE for edge in memory.shard.shape[-2:])
 
 
 def keeps_tiles(before: Shape, after: Shape) -> bool:

@@ -23,7 +23,7 @@ from ssinghal.operators.settings.passing import built
 from ssinghal.operators.settings.table import table
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.convolutions import CONVOLUTIONS, VOLUME, MapConvolution, map_convolution
-from ssinghal.plan.layout_ops import HeldTensor
+from ssinghal.plan.layout_ops import HeldTensor, takes_tiles
 from ssinghal.plan.lowering import PlannedCall, PlannedStep
 from ssinghal.plan.placement import DRAM, IN_DRAM, Choices, StepChoice
 
@@ -233,7 +233,8 @@ class ResidentWeights:
         """
         shape = (1, 1, convolution.rows, convolution.preparation["in_channels"])
         choice = self._choice(step)
-        image = TensorSpec(shape, dtype, convolution.layout, choice.move_of(0) or DRAM)
+        memory = choice.move_of(0) or DRAM
+        image = TensorSpec(shape, dtype, convolution.layout if takes_tiles(memory) else Layout.ROW_MAJOR, memory)
         placed = {} if choice.memory is None else {"memory_config": self.session.memory_config(choice.memory)}
         _, prepared = getattr(self.ttnn, convolution.function)(
             input_tensor=self.session.empty(image),

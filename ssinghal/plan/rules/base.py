@@ -119,12 +119,19 @@ def declared_call(work: Work) -> list[HeldTensor]:
         if position in info.traits.transposed:
             order = [*range(rank - 2), rank - 1, rank - 2]
         ops.cast(x, spec.dtype)
-        ops.arrange(x, order, spec.shape, spec.layout)
+        ops.arrange(x, order, spec.shape, _call_layout(work, x, spec.layout))
         tensors.append(work.ready(position, x))
     results = work.run(work.configured(work.case), tensors)
     last = bool(info.traits.nhwc)
     layouts = [AxisLayout.plain(s, channels_last(len(s)) if last else range(len(s))) for s in work.shapes]
     return [HeldTensor(tensor, axes) for tensor, axes in zip(results, layouts, strict=False)]
+
+
+def _call_layout(work: Work, x: HeldTensor, layout: Layout) -> Layout:
+    """Returns the layout in which a call takes a tensor: shards of rows, as pools leave them, stay rows where it takes such."""
+    takes_rows = work.planned.info.traits.nhwc and Layout.ROW_MAJOR in work.planned.info.layouts
+    in_shards = work.ops.memory(x).shard is not None
+    return Layout.ROW_MAJOR if takes_rows and in_shards and work.ops.layout(x) is Layout.ROW_MAJOR else layout
 
 
 def channels_last(rank: int) -> Sequence[int]:

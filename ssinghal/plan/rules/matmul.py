@@ -52,7 +52,7 @@ def _over_map(work: Work) -> list[HeldTensor]:
         ops.doing = f"ttnn.{convolution.function}" if convolution.is_transposed else "ttnn.prepare_conv_weights"
         raise error
     order = channels_last(len(work.case.inputs[0]))
-    ops.arrange(x, order, (1, 1, convolution.rows, work.case.inputs[0][1]), convolution.layout)
+    ops.arrange(x, order, (1, 1, convolution.rows, work.case.inputs[0][1]), _map_layout(work, x, convolution.layout))
     image = work.ready(0, x)
     ops.doing = f"ttnn.{convolution.function}"
     result = getattr(ops.ttnn, convolution.function)(
@@ -65,6 +65,14 @@ def _over_map(work: Work) -> list[HeldTensor]:
         **ops.placed,
     )
     return [HeldTensor(result, AxisLayout.plain(work.shapes[0], order))]
+
+
+def _map_layout(work: Work, x: HeldTensor, layout: Layout) -> Layout:
+    """Returns the layout in which a convolution takes its map. Shards that it takes as they are may be rows, as pools leave
+    them: TTNN tilizes what it gathers from them."""
+    memory, ops = work.ops.choice.move_of(0), work.ops
+    in_place = memory is not None and memory.shard is not None and ops.memory(x) == memory
+    return ops.layout(x) if in_place and ops.layout(x) is Layout.ROW_MAJOR else layout
 
 
 def _conv3d(work: Work) -> list[HeldTensor]:
