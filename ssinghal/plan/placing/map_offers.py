@@ -80,8 +80,8 @@ def _joined(memory: MemoryConfig, channels: Sequence[int]) -> StepChoice:
 
 def with_width(memory: MemoryConfig, width: int) -> MemoryConfig:
     """Returns height shards as they are, but ``width`` columns wide."""
-    assert memory.shard is not None
-    return replace(memory, shard=replace(memory.shard, shape=(memory.shard.shape[0], width)))
+    shard = memory.shard
+    return memory if shard is None else replace(memory, shard=replace(shard, shape=(shard.shape[0], width)))
 
 
 def height_shards(rows: int, width: int, cores: int, board: Board) -> MemoryConfig:
