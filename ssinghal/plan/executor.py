@@ -59,7 +59,7 @@ class PlanTask(Task[PlanResult]):
     def run(self, session: Session, options: PoolOptions) -> PlanResult:
         session.use_regions(self.l1_small_bytes)
         try:
-            return _PlanExecution(self, session).result()
+            return PlanExecution(self, session).result()
         finally:
             if session.clear():
                 session.reopen()
@@ -116,7 +116,7 @@ class _StepOutcome(NamedTuple):
     results: list[HeldTensor]
 
 
-class _PlanExecution:
+class PlanExecution:
     """One run. ``store``: the live values, without those that a failed or impossible call should have produced."""
 
     def __init__(self, task: PlanTask, session: Session) -> None:

@@ -1,0 +1,47 @@
+"""Divides the steps of a plan into functions, one for each module of a sensible size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ssinghal.plan.program.recording import RecordedStep
+
+LIMIT = 20  # steps of one function
+TOP = "(top)"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Consecutive steps of one module. ``path``: of the module, "" for the model itself."""
+
+    path: str
+    steps: tuple[RecordedStep, ...]
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it becomes a function; a single call, or what the model itself does, stays where it is."""
+        return bool(self.path) and len(self.steps) > 1
+
+
+def parts_of(steps: Sequence[RecordedStep]) -> list[Part]:
+    """Returns the steps by the largest modules that have at most ``LIMIT`` of them, in order."""
+    counts = Counter(prefix for step in steps for prefix in _prefixes(step.at))
+
+    def owner(step: RecordedStep) -> str:
+        prefixes = _prefixes(step.at)
+        return next((prefix for prefix in prefixes if prefix and counts[prefix] <= LIMIT), prefixes[-1])
+
+    return [Part(path, tuple(group)) for path, group in groupby(steps, owner)]
+
+
+def _prefixes(at: str) -> list[str]:
+    """Returns the paths of the modules around a call, the model first.
+
+    >>> _prefixes("layer1.0.conv1")
+    ['', 'layer1', 'layer1.0', 'layer1.0.conv1']
+    """
+    names = [] if at in ("", TOP) else at.split(".")
+    return [".".join(names[:count]) for count in range(len(names) + 1)]
