@@ -44,6 +44,7 @@ class PlanRequest:
     l1_small: int | None
     as_json: bool
     html: Path | None
+    write: Path | None
     release: Release | None
     timeout: float
 
@@ -94,6 +95,7 @@ plan_options = collected(
     options.count("--l1-small", "l1_small_size in bytes [default: as much as the model needs].", unit="BYTES"),
     options.json("All of it as JSON, each step included."),
     options.file("--html", "Write a page with the timeline to this file."),
+    options.file("--write", "Write the plan as a TTNN program to this file: one board, one policy."),
     options.release,
     options.timeout(TIMEOUT_S, "one run of the model"),
 )
@@ -126,6 +128,7 @@ def plan_command(
       ssinghal plan yolo12x --input 1,3,2176,3840 --board n150,p150
       ssinghal plan torchvision/swin_b --input 1,3,1280,800 --policy both --html plan.html
       ssinghal plan my_models.segmenter:small --board all
+      ssinghal plan torchvision/resnet50 --input 1,3,224,224 --write resnet50_ttnn.py
       ssinghal plan yolo12x --input 1,3,640,640 --board n150,p150 --max resolution -o edges.jsonl
 
     MODEL: package/name, a recorded trace (FILE.trace.json.gz), or module:function. Its calls run in their order on a virtual
@@ -136,6 +139,8 @@ def plan_command(
     from ssinghal.cli.plan_run import find_capacity, plan_model
 
     if goal is not None or tiers:
+        if request.write is not None:
+            raise InvalidCase("--write writes the program of one plan: not with --max or --tiers")
         sys.exit(find_capacity(request, goal or Goal.BATCH, partial=partial, tiers=tiers, stride=stride, output=output))
     if output is not None:
         raise InvalidCase("-o holds the runs of --max and --tiers; a plan goes to --html, --json or --journal")

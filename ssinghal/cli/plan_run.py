@@ -28,6 +28,7 @@ from ssinghal.plan.liveness import arithmetics
 from ssinghal.plan.page import EdgeTable, page
 from ssinghal.plan.planner import Boards, Plan, PlanSettings, check_policy, check_trace, plan, with_notes
 from ssinghal.plan.policy import PortingPolicy
+from ssinghal.plan.program.saving import check_program, write_program
 from ssinghal.plan.recordings import Recordings
 from ssinghal.plan.text import arithmetic_lines, lines, table
 from ssinghal.render.tables import aligned
@@ -48,6 +49,8 @@ def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Pa
     notes = check_trace(trace, partial=partial)
     for policy in policies:
         check_policy(policy, trace, request.release)
+    if request.write is not None:
+        check_program(trace)
     if not request.as_json:
         sums = arithmetics(trace, [load_board(name) for name in request.boards], policies[0].weights)
         click.echo("\n".join(arithmetic_lines(sums)) + "\n")
@@ -59,6 +62,8 @@ def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Pa
             plans.append(with_notes(plan(trace, policy, name, workers, journal=journal, search=search), notes))
             if not request.as_json:
                 show([*lines(plans[-1]), ""])
+        if request.write is not None:
+            write_program(request.write, trace, policies[0], plans[0], workers)
     if request.html is not None:
         write_whole(request.html, page([run.to_json() for one in plans for run in (one.result, *one.tried)]))
     if request.as_json:
@@ -109,6 +114,9 @@ def _check_first(request: PlanRequest, policies: Sequence[PortingPolicy]) -> Non
     for policy in policies:
         check_policy(policy, release=request.release)
     check_writable(request.html)
+    check_writable(request.write)
+    if request.write is not None and (len(request.boards) > 1 or len(policies) > 1):
+        raise InvalidCase("--write: one board and one policy make one program")
 
 
 def _check_sizes(recordings: Recordings, goal: Goal, sizes: Mapping[str, Shape], stride: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from packaging.version import Version
 
@@ -24,8 +25,9 @@ from ssinghal.plan.result import PlanResult
 from ssinghal.plan.steering import check_pins
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.pool_cache import PoolCache
-from ssinghal.runner.tasks import PoolOptions
+from ssinghal.runner.tasks import PoolOptions, Task
 
+R = TypeVar("R")
 DEFAULT_TIMEOUT_S = 600.0
 FIRST_WITH_BUFFERS = Version("0.67")  # the first release whose graphs have each buffer's memory: ``Session.can_capture``
 MAX_L1_SMALL_BYTES = 8 * DEFAULT_L1_SMALL_BYTES  # of a core's L1 of some 1.4 MB, which the calls themselves need
@@ -76,6 +78,7 @@ class Boards(PoolCache[Pool]):
         super().__init__()
         self.settings, self._release = settings, release
         self._tried: dict[tuple[str, str], Tried] = {}  # by board and policy
+        self._tasks: dict[tuple[str, str], PlanTask] = {}
 
     def run(self, trace: Trace, policy: PortingPolicy, board: str, journal: Path | None = None) -> PlanResult:
         """Runs a model, again with a larger L1_SMALL region where that alone was too small.
@@ -94,11 +97,22 @@ class Boards(PoolCache[Pool]):
         return result
 
     def _run(self, task: PlanTask, board: str) -> PlanResult:
-        pool = self._on(board)
+        pool, key = self._on(board), (board, str(task.policy))
+        self._tasks[key] = task
         if not task.policy.in_l1:
             return pool.run(task).result()
-        tried = self._tried.setdefault((board, str(task.policy)), {})
-        return Refinement(task, pool, tried).result()
+        refinement = Refinement(task, pool, self._tried.setdefault(key, {}))
+        result = refinement.result()
+        self._tasks[key] = refinement.ran or task
+        return result
+
+    def last_task(self, policy: PortingPolicy, board: str) -> PlanTask:
+        """Returns the last run of a complete model under this policy on the board, with its choices of placements."""
+        return self._tasks[board, str(policy)]
+
+    def perform(self, task: Task[R], board: str) -> R:
+        """Runs any other task on the board."""
+        return self._on(board).run(task).result()
 
     def ttnn(self, board: str) -> str:
         """Returns the TTNN release that runs the board."""

@@ -85,6 +85,8 @@ class ProgramTTNN(TorchTTNN):
 
         def call(*args: Any, return_weights_and_bias: bool = False, **kwargs: Any) -> Any:
             kwargs.pop("conv_config", None)
+            if name in ("conv1d", "conv2d", "conv_transpose2d"):
+                kwargs.setdefault("bias_tensor", None)
             if return_weights_and_bias:
                 made = [kwargs["weight_tensor"], kwargs["bias_tensor"]]
                 return None, [None if t is None else Tensor(t.values.clone(), TILE, t.dtype) for t in made]

@@ -80,7 +80,10 @@ def in_dram(policy: PortingPolicy) -> PortingPolicy:
 
 @dataclass
 class Refinement:
-    """The search for one model on one board. ``task``: the run, without choices. ``tried``: calls that were tried before."""
+    """The search for one model on one board. ``task``: the run, without choices. ``tried``: calls that were tried before.
+
+    ``ran``: the last run, with its choices.
+    """
 
     task: PlanTask
     pool: Pool
@@ -88,6 +91,7 @@ class Refinement:
     learned: dict[int, int] = field(default_factory=dict)
     compact: set[int] = field(default_factory=set)
     attempts: list[Attempt] = field(default_factory=list)
+    ran: PlanTask | None = None
 
     @property
     def board(self) -> Board:
@@ -114,7 +118,8 @@ class Refinement:
             if isinstance(found, NoPlacement):
                 found = with_pin(found, task.policy.pins)
             else:
-                run = self.pool.run(replace(task, choices=found.choices, to_the_end=False)).result()
+                self.ran = replace(task, choices=found.choices, to_the_end=False)
+                run = self.pool.run(self.ran).result()
                 run_s += time.perf_counter() - searched
             if run is None or run.status is Status.FITS or len(self.attempts) >= MAX_RUNS or not self._learn(run):
                 break

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from os.path import commonprefix
-from textwrap import wrap
 
 from ssinghal.device.code_writer import RecordedCall, references
 from ssinghal.plan.program.functions import TOP, Part, parts_of
 from ssinghal.plan.program.recording import Holding, RecordedStep, Recording
 from ssinghal.plan.program.residents import GEOMETRY, conv_constant
-from ssinghal.plan.program.text import WIDTH, Names, Settings, broken, identifier, quoted
+from ssinghal.plan.program.text import Names, Settings, broken, identifier, quoted, sentence_lines, shared_start
 from ssinghal.plan.program.transcript import Freed
 
 CONVOLUTIONS = frozenset({"ttnn.conv2d", "ttnn.conv1d", "ttnn.conv_transpose2d"})
@@ -86,7 +84,9 @@ class BodyWriter:
                 forward += self._statements(part, scope, "    ")
             forward += self._check(position, part, scope)
         held = self.recording.steps[-1].held
-        results = [(scope.known.get(held[n].number) or self._weight(held[n].number), held[n]) for n in self.recording.trace.results]
+        results = [
+            (scope.known.get(held[n].number) or self._weight(held[n].number), held[n]) for n in self.recording.trace.results
+        ]
         return Body(functions, forward, results, inputs)
 
     # Which tensors go where ---------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class BodyWriter:
         for _, positions in sorted(alike.items(), key=lambda item: item[1]):
             paths = [self.parts[position].path for position in positions]
             is_shared = len(set(paths)) > 1
-            name = self._names.take(identifier(f"{commonprefix(paths).rstrip('._')}_block" if is_shared else paths[0]))
+            name = self._names.take(identifier(f"{shared_start(paths).rstrip('._')}_block" if is_shared else paths[0]))
             functions.append(self._function(positions[0], self.parts[positions[0]], name, is_shared=is_shared, paths=paths))
             for position in positions:
                 self._called[position] = (name, is_shared)
@@ -144,9 +144,7 @@ class BodyWriter:
     def _made(self, part: Part) -> set[int]:
         return {n for step in part.steps for event in step.events if isinstance(event, RecordedCall) for n in event.results}
 
-    def _function(
-        self, position: int, part: Part, name: str, *, is_shared: bool, paths: Sequence[str] = ()
-    ) -> list[str]:
+    def _function(self, position: int, part: Part, name: str, *, is_shared: bool, paths: Sequence[str] = ()) -> list[str]:
         scope = _Scope(prefix=f"{part.path}." if is_shared else "")
         given = self._given(position)
         for count, number in enumerate(given):
@@ -157,7 +155,7 @@ class BodyWriter:
         arguments = [*(scope.known[n] for n in given), *self._more(statements, is_shared=is_shared)]
         shape = " ".join(self._shape(n) for n in part.steps[-1].results)
         of = f"{', '.join(dict.fromkeys(paths))}" if is_shared else part.path
-        described = broken_words(f"{of}: {shape}.", "    ")
+        described = sentence_lines(f"{of}: {shape}.", "    ")
         lines = [f"def {name}({', '.join(arguments)}):", *(described if paths else []), *statements]
         returned = self._returned(position)
         return [*lines, f"    return {', '.join(scope.known[n] for n in returned)}"] if returned else lines
@@ -263,11 +261,3 @@ def form(holding: Holding) -> str:
 def all_lines(groups: Iterable[list[str]]) -> list[str]:
     """Joins functions with the empty lines between them."""
     return [line for group in groups for line in ("", "", *group)]
-
-
-def broken_words(text: str, indent: str) -> list[str]:
-    """Returns a docstring of one sentence, in lines."""
-    lines = wrap(text, WIDTH - len(indent) - 6)
-    return [f'{indent}"""{lines[0]}', *(f"{indent}{line}" for line in lines[1:])][:-1] + [
-        f'{indent}{lines[-1]}"""' if len(lines) > 1 else f'{indent}"""{lines[0]}"""'
-    ]

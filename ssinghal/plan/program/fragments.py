@@ -48,14 +48,14 @@ def folded(state, conv, norm, epsilon):
     mean, variance = state[f"{norm}.running_mean"], state[f"{norm}.running_var"]
     return folded_weight(weight, gamma, variance, epsilon), folded_bias(bias, gamma, beta, mean, variance, epsilon)
 ''',
-    "tiles": '''
+    "tiles": """
 def tiles(values, dtype=ttnn.bfloat16):
     return ttnn.from_torch(values, dtype=dtype, layout=ttnn.TILE_LAYOUT)
-''',
-    "rows": '''
+""",
+    "rows": """
 def rows(values, dtype=ttnn.bfloat16):
     return ttnn.from_torch(values, dtype=dtype, layout=ttnn.ROW_MAJOR_LAYOUT)
-''',
+""",
     "conv_weight": '''
 def conv_weight(weight, has_bias, device, options, conv):
     """Returns a convolution's weight in the form that TTNN's call takes, on the host."""
@@ -79,12 +79,12 @@ def convolution(name, tensors, device, options, conv):
     "returned_by_call": '''
 def returned_by_call(function, tensors, device, image, options, conv):
     """Returns weight and bias as the convolution itself prepares them, on the host: it is called on an image of no values."""
-    shape, dtype, layout = image
+    shape, dtype, layout, memory = image
     weight, bias = tensors
     if weight.dim() == 3:
         weight = weight.unsqueeze(2)  # over rows, which TTNN takes as maps of height 1
     _, prepared = function(
-        input_tensor=ttnn.empty(shape, dtype, layout, device, DRAM),
+        input_tensor=ttnn.empty(shape, dtype, layout, device, memory),
         weight_tensor=ttnn.from_torch(weight, dtype=dtype),
         bias_tensor=None if bias is None else ttnn.from_torch(bias.reshape(1, 1, 1, -1), dtype=dtype),
         device=device,

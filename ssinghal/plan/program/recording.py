@@ -74,8 +74,8 @@ class Recording:
 class _RecordedResidents(ResidentWeights):
     """Weights that note which calls of TTNN prepared them, and which tensor each of them became."""
 
-    def __init__(self, session: RecordingSession, trace: Trace, weights_dtype: Any) -> None:
-        super().__init__(cast(Session, session), trace, weights_dtype)
+    def __init__(self, session: RecordingSession, task: PlanTask) -> None:
+        super().__init__(cast(Session, session), task.trace, task.policy.weights, task.choices)
         self.recorder = session.recorder
         self.preparations: list[tuple[RecordedCall, ...]] = []
         self.numbers: dict[PlacedWeight, int] = {}
@@ -116,7 +116,7 @@ class _RecordedExecution(PlanExecution):
     def __init__(self, task: PlanTask, session: RecordingSession) -> None:
         super().__init__(task, cast(Session, session))
         self.recorder = session.recorder
-        self.residents: _RecordedResidents = _RecordedResidents(session, task.trace, task.policy.weights)
+        self.residents: _RecordedResidents = _RecordedResidents(session, task)
         self.recorded: list[RecordedStep] = []
         self.inputs: dict[int, Holding] = {}
 

@@ -169,7 +169,7 @@ class WeightsText:
         return f"({self._torch(weight)}, {'None' if bias is None else self._torch(bias)})"
 
     def _norm(self, name: str, weight: RecordedWeight) -> str:
-        """Returns the name of the batch norm that is folded into the convolution ``name``, if its vectors have the usual names."""
+        """Returns the name of the batch norm that is folded into a convolution, if its vectors have the usual names."""
         own, *vectors = weight.folded[:5]
         names = ["" if n is None else self.sources.name(n) for n in vectors]
         norm = names[2].removesuffix(".running_mean")
@@ -251,7 +251,7 @@ class WeightsText:
 
     def _image(self, arguments: Mapping[str, Any]) -> str:
         image = self.recording.facts[arguments["input_tensor"].number]
-        return f"({list(image.shape)}, {image.dtype}, {image.layout})"
+        return f"({list(image.shape)}, {image.dtype}, {image.layout}, {self.settings.expression(image.memory)})"
 
     def _by_ttnn(self, weight: RecordedWeight, values: str) -> str:
         call, arguments = self._preparing(weight)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Sequence
+from textwrap import wrap
 from typing import Any
 
 from ssinghal.device.code_writer import Expression, Ref
@@ -76,7 +77,7 @@ class Settings:
 
     def options(self, wanted: str, arguments: Sequence[tuple[str, Any]]) -> str:
         """Returns the name of a dict of arguments without tensors."""
-        written = ", ".join(f"{key}={self.python(value, {}.__getitem__)}" for key, value in arguments)
+        written = ", ".join(f"{key}={self.python(value, _no_tensor)}" for key, value in arguments)
         return self.named(wanted, f"dict({written})")
 
     def python(self, value: Any, name_of: Callable[[int], str]) -> str:
@@ -90,6 +91,10 @@ class Settings:
         if isinstance(value, (list, tuple)):
             return "[" + ", ".join(self.python(item, name_of) for item in value) + "]"
         return repr(value)
+
+
+def _no_tensor(number: int) -> str:
+    raise InvalidCase(f"tensor {number} is an option of a call, which cannot be written as a constant")
 
 
 def _name_of(text: str) -> str:
@@ -141,3 +146,21 @@ def _arguments(text: str) -> list[str]:
 def quoted(text: str) -> str:
     """Returns a string in double quotes."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def shared_start(texts: Sequence[str]) -> str:
+    """Returns what all texts begin with, character by character.
+
+    >>> shared_start(["layers.layer_1", "layers.layer_2"])
+    'layers.layer_'
+    """
+    first, last = min(texts), max(texts)
+    same = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:same]
+
+
+def sentence_lines(text: str, indent: str) -> list[str]:
+    """Returns a docstring of one sentence, in lines."""
+    lines = wrap(text, WIDTH - len(indent) - 6)
+    lines = [f'"""{lines[0]}', *lines[1:]]
+    return [f"{indent}{line}" for line in [*lines[:-1], f'{lines[-1]}"""']]

@@ -87,7 +87,8 @@ class Recorder(Transcript):
 
     def _new(self, tensor: Any) -> Handle:
         handle = Handle(tensor, len(self.facts), self._ended)
-        memory = self._memory_config(tensor.memory_config()) if self.tracks else ""
+        on_device = self.module.is_tensor_storage_on_device(tensor)
+        memory = self._memory_config(tensor.memory_config()) if on_device else ""
         dtype, layout = self._expression(tensor.dtype), self._expression(tensor.layout)
         self.facts.append(TensorFacts(tuple(tensor.shape), dtype, layout, memory))
         if self.tracks:

@@ -89,7 +89,7 @@ class ProgramText:
             "",
             f"Board {result.board}, ttnn {result.ttnn}, policy {result.policy_name}: {result.status.value}, with a peak of",
             f"{result.peak_bytes:,} B in each DRAM bank and {result.l1_peak_bytes:,} B in each core's L1.",
-            "The weights are the torch model's, prepared once; those of a new model are random, unless --state-dict names a file.",
+            "The weights are those of the torch model, prepared once. They are random unless --state-dict names a file.",
             "",
             "    python PROGRAM [--state-dict FILE] [--compare]",
             "",
@@ -126,7 +126,12 @@ class ProgramText:
 
     def _inputs(self, settings: Settings) -> list[str]:
         """Writes the function that puts the inputs on the device."""
-        lines = ["", "", "def place_inputs(tensors, device):", '    """Puts torch\'s inputs on the device as forward takes them."""']
+        lines = [
+            "",
+            "",
+            "def place_inputs(tensors, device):",
+            '    """Puts torch\'s inputs on the device as forward takes them."""',
+        ]
         names = []
         for position, holding in enumerate(self.recording.inputs.values()):
             facts, axes = self.recording.facts[holding.number], holding.axes
@@ -163,7 +168,7 @@ def fragment(text: str) -> list[str]:
     return ["", "", *text.strip("\n").splitlines()]
 
 
-MAIN = '''
+MAIN = """
 def main():
     parser = argparse.ArgumentParser(description="Runs the model on a device.")
     parser.add_argument("--state-dict", help="file of torch.save with the model's state_dict")
@@ -214,6 +219,6 @@ RESULTS = [  # of the model: axes on the device, their order in torch, torch's s
 
 if __name__ == "__main__":
     main()
-'''
+"""
 
 __all__ = ["Expression", "ProgramText"]

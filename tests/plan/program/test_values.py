@@ -32,9 +32,56 @@ def pool():
         yield pool
 
 
+def computes(pool, model, inputs, policy):
+    """Returns whether the program of a model under a policy computes what the model does."""
+    recording = recorded(model, *inputs)
+    program = loaded(written(pool, recording.trace, policy))
+    return close(computed(program, model, recording), recording.results())
+
+
 @pytest.mark.parametrize("name", [*MODELS, *CALLS])
 def test_a_program_computes_the_model(name, pool):
-    model, inputs = {**MODELS, **CALLS}[name]
+    assert computes(pool, *{**MODELS, **CALLS}[name], PORT)
+
+
+EVERY = PORT
+for rewrite in Rewrite:
+    EVERY = EVERY.with_rewrite(rewrite)
+REWRITTEN = ["windows", "area", "softmax of any rank", "depth to space", "in chunks", "padded before", "causal"]
+
+
+@pytest.mark.parametrize("name", [*REWRITTEN, "edges of frames"])
+def test_a_program_with_rewrites_computes_the_model(name, pool):
+    assert computes(pool, *{**MODELS, **CALLS}[name], EVERY)
+
+
+@pytest.mark.parametrize("name", ["bottleneck", "windows", "patches", "depth to space", "written behind a copy", "one dim"])
+def test_a_program_under_eager_computes_the_model(name, pool):
+    assert computes(pool, *{**MODELS, **CALLS}[name], EAGER)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_program_computes_a_random_model(seed, pool):
+    model, shape = random_model(seed)
+    assert computes(pool, model, (shape,), PORT)
+
+
+# The test itself ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_tensor_that_is_freed_too_early_is_detected(pool):
+    model, inputs = MODELS["bottleneck"]
     recording = recorded(model, *inputs)
-    program = loaded(written(pool, recording.trace, PORT))
-    assert close(computed(program, model, recording), recording.results())
+    text = written(pool, recording.trace, PORT)
+    assert text.count("    ttnn.deallocate(c1)\n") == 1, "right after the relu that reads it"
+    early = text.replace("    relu = ttnn.relu(c1", "    ttnn.deallocate(c1)\n    relu = ttnn.relu(c1")
+    assert not close(computed(loaded(early), model, recording), recording.results())
+
+
+def test_a_wrong_weight_is_detected(pool):
+    model, inputs = MODELS["two heads"] if "two heads" in MODELS else MODELS["bottleneck"]
+    recording = recorded(model, *inputs)
+    text = written(pool, recording.trace, PORT)
+    wrong = text.replace('"n3", 1e-05)', '"n4", 1e-05)')
+    assert wrong != text
+    assert not close(computed(loaded(wrong), model, recording), recording.results())

@@ -1,0 +1,55 @@
+"""Writes the program of a plan to a file, once the run that it records was seen to be the plan's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ssinghal.capture.trace import Trace
+from ssinghal.core.files import write_whole
+from ssinghal.core.record import Status
+from ssinghal.errors import HarnessError, InvalidCase
+from ssinghal.plan.executor import PlanTask
+from ssinghal.plan.planner import Boards, Plan
+from ssinghal.plan.policy import PortingPolicy, Rewrite
+from ssinghal.plan.program.model_source import model_source
+from ssinghal.plan.program.recording import RecordingTask
+from ssinghal.plan.program.writer import ProgramText
+from ssinghal.plan.result import PlanResult
+
+
+def check_program(trace: Trace) -> None:
+    """Refuses, before a plan runs, a model of which no program can be written.
+
+    Raises:
+        InvalidCase: The trace is not the complete model, or does not state how it is built.
+    """
+    if trace.stopped:
+        raise InvalidCase(f"{trace.model}: no program can be written of a part of the model ({trace.stopped})")
+    model_source(trace)
+
+
+def write_program(path: Path, trace: Trace, policy: PortingPolicy, plan: Plan, boards: Boards) -> None:
+    """Writes the program of a plan that fits, if need be with the rewrites that make it fit.
+
+    Raises:
+        InvalidCase: The plan does not fit, or has calls that no operator makes.
+        HarnessError: The recorded run differs from the plan's, or the file cannot be written.
+    """
+    result = plan.remedy or plan.result
+    if result.status is not Status.FITS:
+        raise InvalidCase(f"--write: {result.model} does not fit on {result.board}, so there is no program to write")
+    if result.stand_ins:
+        first = result.stand_ins[0]
+        where = f"step {first.step} {first.overload} in {first.at}"
+        raise InvalidCase(f"--write: no operator makes {where} ({first.reason}), so no program can be written")
+    policy = replace(policy, rewrites=tuple(Rewrite(name) for name in result.policy["rewrites"]))
+    write_whole(path, program_text(trace, boards.last_task(policy, result.board), result, boards))
+
+
+def program_text(trace: Trace, task: PlanTask, result: PlanResult, boards: Boards) -> str:
+    """Runs the ``task`` of a result once more, recorded, and returns its program. ``trace``: before rewrites."""
+    run, recording = boards.perform(RecordingTask(task), result.board)
+    if recording is None or run.steps_sha256 != result.steps_sha256:
+        raise HarnessError(f"--write: the recorded run differs from that of the plan: {run.message or 'other bytes after a step'}")
+    return ProgramText(trace, recording, result).text()

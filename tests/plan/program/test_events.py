@@ -1,0 +1,79 @@
+"""A written program allocates and frees what the run of its plan does, event for event, as ``ssinghal profile`` records both.
+
+Compared are all events of both processes from the first allocation of the weights on the device to the last call of the model:
+the kind (allocated or freed), the memory, the address and the bytes of each buffer, also of those that TTNN allocates within
+its calls and keeps in its program cache, and the programs that ran. The preparation of weights before that is not compared: the
+plan needs their specs alone.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import executed_plan
+
+pytestmark = pytest.mark.virtual_device
+pytest.importorskip("torch")
+
+Event = tuple[object, ...]
+ROOT = Path(__file__).parents[3]
+TRACE = "model.trace.json.gz"
+MODELS = {
+    "maps": ("program_models:maps", "1,3,64,64", "port"),
+    "tokens": ("program_models:tokens", "2,3,64,64", "port"),
+    "tokens of eager": ("program_models:tokens", "1,3,32,32", "eager"),
+}
+
+
+def events(folder: Path) -> list[Event]:
+    """Returns the events from the first allocation on, before which the device was empty for the last time."""
+    (records,) = folder.glob("records-*.jsonl")
+    found: list[Event] = []
+    for line in records.read_text().splitlines():
+        record = json.loads(line)
+        if record["k"] == "call":
+            found += [tuple(event) for event in (*record["gap"], *record["ev"])]
+    live: set[Event] = set()
+    start = 0
+    for number, event in enumerate(found):
+        if event[0] == "+":
+            start = start if live else number
+            live.add(event[1:3])
+        elif event[0] == "-":
+            live.discard(event[1:3])
+    return found[start:]
+
+
+def profiled(folder: Path, name: str, *command: str) -> list[Event]:
+    """Runs a program under the profiler and returns its events."""
+    ssinghal(folder, "profile", "-o", name, "--", sys.executable, *command)
+    return events(folder / name)
+
+
+def ssinghal(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "ssinghal", *arguments], cwd=folder, capture_output=True, text=True, timeout=240,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'support'}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_a_program_allocates_what_its_plan_does(name, tmp_path):
+    model, shape, policy = MODELS[name]
+    named = ("--factory", model) if ":" in model else (model,)
+    ssinghal(tmp_path, "catalog", "capture", *named, "--input", shape, "--trace", "-o", TRACE)
+    ssinghal(tmp_path, "plan", TRACE, "--policy", policy, "--write", "program.py")
+    plan = profiled(tmp_path, "plan", executed_plan.__file__, TRACE, policy)
+    program = profiled(tmp_path, "written", "program.py")
+    assert len(plan) > 100
+    last = max(number for number, event in enumerate(plan) if event[0] != "-") + 1
+    assert program[:last] == plan[:last]
+    freed_by_plan, freed_by_program = (events[last:] for events in (plan, program))
+    assert {event[0] for event in freed_by_program} <= {"-"}, "results are read, and nothing else is made"
+    assert set(freed_by_program) <= set(freed_by_plan), "the plan frees results and weights too, the program ends"
