@@ -51,5 +51,5 @@ def program_text(trace: Trace, task: PlanTask, result: PlanResult, boards: Board
     """Runs the ``task`` of a result once more, recorded, and returns its program. ``trace``: before rewrites."""
     run, recording = boards.perform(RecordingTask(task), result.board)
     if recording is None or run.steps_sha256 != result.steps_sha256:
-        raise HarnessError(f"--write: the recorded run differs from that of the plan: {run.message or 'other bytes after a step'}")
+        raise HarnessError(f"--write: the recorded run differs from that of the plan: {run.message or 'other bytes'}")
     return ProgramText(trace, recording, result).text()
