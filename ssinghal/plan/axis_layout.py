@@ -151,7 +151,33 @@ class AxisLayout:
         It has as few axes as possible, or the dims of ``device``, the present shape, where these need no splitting.
         ``by_dims``: no axis joins two dims.
         """
-        target_order = self.atoms_of(dims)
+        return self._shuffle(self.atoms_of(dims), device, by_dims)
+
+    def shuffle_last(self, device: Sequence[int] = ()) -> Shuffle | None:
+        """Returns the change after which the last dim is innermost on the device, and all else is in the order that it has;
+        None where it is so. See ``shuffle``."""
+        return self._shuffle(self.with_last_innermost().order, device, False)
+
+    def with_last_innermost(self) -> AxisLayout:
+        """Returns the layout after the change that ``shuffle_last`` returns."""
+        last = self.dims[-1]
+        return AxisLayout(self.sizes, self.dims, (*(a for a in self.order if a not in last), *last))
+
+    def with_last_dim(self, size: int) -> AxisLayout:
+        """Returns the layout with a last dim of another size, innermost on the device, as a product of matrices makes it.
+
+        >>> AxisLayout.plain((2, 3, 8), (1, 0, 2)).with_last_dim(5).shape
+        (2, 3, 5)
+        """
+        last = self.dims[-1]
+        kept = [a for a in range(len(self.sizes)) if a not in last]
+        number = {atom: i for i, atom in enumerate(kept)}
+        new = (len(kept),) if size > 1 else ()
+        dims = (*(tuple(number[a] for a in atoms) for atoms in self.dims[:-1]), new)
+        order = (*(number[a] for a in self.order if a in number), *new)
+        return AxisLayout((*(self.sizes[a] for a in kept), *([size] if new else [])), dims, order)
+
+    def _shuffle(self, target_order: Atoms, device: Sequence[int], by_dims: bool) -> Shuffle | None:
         if self.order == target_order:
             return None
         target = {atom: i for i, atom in enumerate(target_order)}

@@ -15,7 +15,7 @@ from ssinghal.core.tensors import TILE_EDGE, DType, Layout, Shape, TensorSpec, r
 from ssinghal.device.session import Session
 from ssinghal.operators.settings.passing import built
 from ssinghal.operators.settings.table import table
-from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.axis_layout import AxisLayout, Shuffle
 from ssinghal.plan.placement import DRAM, IN_DRAM, L1, StepChoice
 from ssinghal.plan.policy import PortingPolicy
 
@@ -138,12 +138,29 @@ class LayoutOps:
             if shape is not None and not keeps_tiles(shuffle.result, shape) and self._is_long(shuffle.result, self.dtype(x)):
                 shuffle = x.axes.shuffle(dims, by_dims=True) or shuffle  # rows as long as one dim, not as several
             order = x.axes.atoms_of(dims)
-            permute_layout = self._permute_layout(shuffle.shape, shuffle.result, self.dtype(x), shuffle.dims)
-            self.reshape_and_layout(x, shuffle.shape, permute_layout)
-            self.doing = f"permute {list(shuffle.shape)} by {list(shuffle.dims)}"
-            x.tensor = self.ttnn.permute(x.tensor, list(shuffle.dims), **self.beside(x))
+            self._permuted(x, shuffle)
             x.axes = replace(x.axes, order=order)
         self.reshape_and_layout(x, x.shape if shape is None else shape, layout or self.layout(x))
+
+    def last_dim_innermost(self, x: HeldTensor) -> None:
+        """Brings the last dim innermost on the device, the others stay in its order; heads that are complete tiles in one call."""
+        axes = x.axes.with_last_innermost()
+        heads = x.axes.shuffle_last(x.shape)
+        if heads is None:
+            return
+        is_heads = heads.shape == x.shape and heads.dims == (0, 2, 1, 3) and self.layout(x) is Layout.TILE
+        if is_heads and x.shape[-1] % TILE_EDGE == 0:
+            self.doing = "ttnn.transformer.concatenate_heads"
+            x.tensor = self.ttnn.transformer.concatenate_heads(x.tensor, **self.beside(x))
+        else:
+            self._permuted(x, x.axes.shuffle_last() or heads)
+        x.axes = axes
+
+    def _permuted(self, x: HeldTensor, shuffle: Shuffle) -> None:
+        layout = self._permute_layout(shuffle.shape, shuffle.result, self.dtype(x), shuffle.dims)
+        self.reshape_and_layout(x, shuffle.shape, layout)
+        self.doing = f"permute {list(shuffle.shape)} by {list(shuffle.dims)}"
+        x.tensor = self.ttnn.permute(x.tensor, list(shuffle.dims), **self.beside(x))
 
     def reshape_and_layout(self, x: HeldTensor, shape: Shape, layout: Layout) -> None:
         """Reshapes row-major tensors before they are tilized, and tiles after they are untilized if they must be at all."""

@@ -5,6 +5,8 @@ The plan on the virtual device makes the same calls, with the same arguments and
 dtypes: so the values also hold for the calls whose memory is counted.
 """
 
+from itertools import product
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -29,18 +31,18 @@ from tests.support.small_calls import CALLS  # noqa: E402
 from tests.support.small_models import MODELS  # noqa: E402
 from tests.support.ttnn_calls import NotedPlan  # noqa: E402
 
-PORT, EAGER = POLICIES["port"], POLICIES["eager"]
+PORT, EAGER, L1 = POLICIES["port"], POLICIES["eager"], POLICIES["l1"]
 IN_PLACE = PORT.with_rewrite(Rewrite.SOFTMAX_IN_PLACE)
 NO_CALL = {("volume normed", "eager")}  # TTNN normalizes batches of maps alone
 
 
 def policies(name, trace):
-    """Returns both policies, each with every rewrite that changes something, and the port with all of them."""
-    every = PORT
-    for rewrite in Rewrite:
-        every = every.with_rewrite(rewrite)
+    """Returns all policies, port and eager with every rewrite that changes something, and port and l1 with all of them."""
+    every = {PORT: PORT, L1: L1}
+    for base, rewrite in product(every, Rewrite):
+        every[base] = every[base].with_rewrite(rewrite)
     keys = {}
-    for policy in (PORT, EAGER, every, *(p.with_rewrite(r) for p in (PORT, EAGER) for r in Rewrite)):
+    for policy in (PORT, EAGER, L1, *every.values(), *(p.with_rewrite(r) for p in (PORT, EAGER) for r in Rewrite)):
         key = (policy.name, Rewrite.SOFTMAX_IN_PLACE in policy.rewrites, rewritten(trace, policy).steps)
         if (name, policy.name) not in NO_CALL and not any(key == known for known in keys.values()):
             keys[policy] = key
@@ -63,9 +65,13 @@ def pool():
 
 
 def same_calls(pool, recording, policy):
-    """Returns whether the run on the virtual device makes the calls that were run in torch."""
+    """Returns whether the run on the virtual device makes the calls that were run in torch.
+
+    It does not watch what they need: that repeats some of them.
+    """
     _, noted = run_in_torch(recording, policy)
-    result, real = pool.run(NotedPlan(PlanTask(rewritten(recording.trace, policy), policy, 32768))).result()
+    task = PlanTask(rewritten(recording.trace, policy), policy, 32768, inside=False)
+    result, real = pool.run(NotedPlan(task)).result()
     assert (result.status, result.checked) == (Status.FITS, result.total_steps + 1), result.message
     assert len(real) > 0 or not noted
     return noted == real
@@ -81,7 +87,7 @@ def test_the_calls_compute_the_model(name, pool):
     for policy in policies(name, recording.trace):
         results, _ = run_in_torch(recording, policy)
         assert close(results, recording.results()), str(policy)
-    for policy in (PORT, EAGER):
+    for policy in (PORT, EAGER, L1):
         if (name, policy.name) not in NO_CALL:
             assert same_calls(pool, recording, policy), str(policy)
 
@@ -127,7 +133,7 @@ def test_the_calls_compute_a_random_program(seed):
     that are reshaped."""
     model, shape = random_model(seed)
     recording = recorded(model, shape)
-    for policy in (PORT, EAGER, IN_PLACE):
+    for policy in (PORT, EAGER, L1, IN_PLACE):
         assert close(run_in_torch(recording, policy)[0], recording.results()), str(policy)
 
 

@@ -108,7 +108,7 @@ class TorchTTNN:
 
 PLACEMENT = frozenset("memory_config device core_grid compute_kernel_config num_out_blocks inplace output_layout".split())
 SUBMODULES = {
-    "transformer": ("scaled_dot_product_attention", "split_query_key_value_and_split_heads"),
+    "transformer": ("scaled_dot_product_attention", "split_query_key_value_and_split_heads", "concatenate_heads"),
     "experimental": ("conv3d",),
 }
 MADE_TILES = frozenset(
@@ -270,6 +270,10 @@ class Calls(InTorch):
         """[batch, length, 3 x heads x size], queries before keys before values, to [batch, heads, length, size] of each."""
         q, k, v = (part.unflatten(-1, (num_heads, -1)).transpose(1, 2) for part in x.chunk(3, -1))
         return [q, k.mT if transpose_key else k, v]
+
+    def concatenate_heads(self, x: Any) -> Any:
+        """[batch, heads, length, size] to [batch, length, heads x size]."""
+        return x.transpose(1, 2).flatten(2)
 
     # Windows ------------------------------------------------------------------------------------------------------------------
 

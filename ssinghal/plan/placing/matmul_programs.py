@@ -39,7 +39,7 @@ class Blocking:
 
     inner_parts: int = 1
     sharded_result: bool = False
-    tiles: int = 128
+    tiles: int = 96
 
 
 def over_grid(product: Product, grid: tuple[int, int], blocking: Blocking) -> Settings:

@@ -132,7 +132,11 @@ def rowwise(work: Work) -> list[HeldTensor]:
     ops, x = work.ops, work.operand(0)
     last = len(x.axes.dims) - 1
     order = x.axes.device_dims()
-    if order is None or (order[-1] != last and x.axes.shape[last] != 1):
+    in_place = order is not None and (order[-1] == last or x.axes.shape[last] == 1)
+    if not in_place and ops.policy.in_l1:
+        order = None
+        ops.last_dim_innermost(x)
+    elif not in_place:
         order = list(range(last + 1))
         ops.arrange(x, order)
     ops.cast(x, work.case.placement.dtype)
@@ -142,7 +146,7 @@ def rowwise(work: Work) -> list[HeldTensor]:
         return declared_call(work)
     case = replace(work.case, placement=work.placement(Layout.TILE))
     (result,) = work.run(work.configured(case), [work.ready(0, x), *weights])
-    axes = AxisLayout.plain(work.shapes[0], order)
+    axes = x.axes.with_last_dim(work.shapes[0][-1]) if order is None else AxisLayout.plain(work.shapes[0], order)
     inner = work.planned.extras.get("features_inner")
     return [HeldTensor(result, axes if inner is None else axes.with_last_dim_swapped(inner))]
 
