@@ -143,7 +143,7 @@ class LayoutOps:
         self.reshape_and_layout(x, x.shape if shape is None else shape, layout or self.layout(x))
 
     def last_dim_innermost(self, x: HeldTensor) -> None:
-        """Brings the last dim innermost on the device, the others stay in its order; heads that are complete tiles in one call."""
+        """Brings the last dim innermost on the device, in one call where these are heads in tiles; the others stay in order."""
         axes = x.axes.with_last_innermost()
         heads = x.axes.shuffle_last(x.shape)
         if heads is None:
