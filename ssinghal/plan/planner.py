@@ -29,6 +29,7 @@ from ssinghal.runner.tasks import PoolOptions, Task
 
 R = TypeVar("R")
 DEFAULT_TIMEOUT_S = 600.0
+WORKERS = 2  # of a board; a run of a model takes one, the calls that a search tries take all
 FIRST_WITH_BUFFERS = Version("0.67")  # the first release whose graphs have each buffer's memory: ``Session.can_capture``
 MAX_L1_SMALL_BYTES = 8 * DEFAULT_L1_SMALL_BYTES  # of a core's L1 of some 1.4 MB, which the calls themselves need
 
@@ -119,7 +120,7 @@ class Boards(PoolCache[Pool]):
         return self._on(board).facts.ttnn
 
     def _on(self, board: str) -> Pool:
-        options = PoolOptions(timeout_s=self.settings.timeout_s, release=self._release)
+        options = PoolOptions(WORKERS, self.settings.timeout_s, release=self._release)
         return self.pool(board, lambda: Pool(choose_device(DeviceMode.VIRTUAL.value, board), options))
 
 

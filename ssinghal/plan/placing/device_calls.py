@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from ssinghal.capture.trace import Trace, trace_text
 from ssinghal.core.record import Status
-from ssinghal.core.tensors import Board
+from ssinghal.core.tensors import Board, ceil_div
 from ssinghal.plan.executor import stand_in_form
 from ssinghal.plan.lowering import PlannedCall, PlannedStep
 from ssinghal.plan.placement import Held, Outcome, StepChoice
@@ -18,6 +19,7 @@ from ssinghal.plan.placing.probing import StepProbe, StepRequest, single_step
 from ssinghal.plan.policy import PortingPolicy
 from ssinghal.runner.pool import Pool
 
+MIN_TOGETHER = 4  # calls of one step: what TTNN prepared and built for one serves the others
 LOST = (Status.CRASH, Status.TIMEOUT)
 Tried = dict[tuple[str, frozenset[int], StepRequest, int], Outcome]  # by call and the bytes of L1_SMALL
 
@@ -69,9 +71,16 @@ class DeviceCalls:
         return self._singles[number]
 
     def _probed(self, single: Trace, dies: frozenset[int], requests: tuple[StepRequest, ...]) -> list[Outcome]:
-        """Tries calls together; where that ends the worker, each by itself, so that only the one that ends it is lost."""
-        probe = StepProbe(single, self.policy, dies, requests, self.l1_small_bytes)
-        outcomes = self.pool.run(probe).result()
-        if len(requests) > 1 and all(o.failure is not None and o.failure.status in LOST for o in outcomes):
-            return [self.pool.run(replace(probe, requests=(request,))).result()[0] for request in requests]
+        """Tries calls, some of them in each worker. Where one ends its worker, those that were with it are tried again, each by
+        itself, so that it alone is lost."""
+        share = max(MIN_TOGETHER, ceil_div(len(requests), self.pool.options.workers))
+        parts = [requests[start : start + share] for start in range(0, len(requests), share)]
+        probes = [StepProbe(single, self.policy, dies, part, self.l1_small_bytes) for part in parts]
+        runs = [self.pool.run(probe) for probe in probes]
+        return [outcome for probe, run in zip(probes, runs, strict=True) for outcome in self._kept(probe, run)]
+
+    def _kept(self, probe: StepProbe, run: Future[list[Outcome]]) -> list[Outcome]:
+        outcomes = run.result()
+        if len(outcomes) > 1 and all(o.failure is not None and o.failure.status in LOST for o in outcomes):
+            return [self.pool.run(replace(probe, requests=(request,))).result()[0] for request in probe.requests]
         return outcomes

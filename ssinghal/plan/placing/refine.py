@@ -7,23 +7,25 @@ search is repeated.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ssinghal.capture.trace import Trace, ValueKind
+from ssinghal.capture.trace import Trace, Value, ValueKind
 from ssinghal.core.record import Resource, Status, Verdict
-from ssinghal.core.tensors import Board
+from ssinghal.core.tensors import TILE_ELEMENTS, Board, DType
 from ssinghal.plan.executor import PlanTask, empty_result, placed_form
-from ssinghal.plan.lowering import PlannedStep, planned_steps
+from ssinghal.plan.lowering import PlannedCall, PlannedStep, planned_steps
 from ssinghal.plan.placement import Form
 from ssinghal.plan.placing.device_calls import DeviceCalls, Tried
 from ssinghal.plan.placing.graph import Calls, Limits, StepNode
 from ssinghal.plan.placing.pins import PinnedCalls, with_pin
 from ssinghal.plan.placing.reporting import placement_of
-from ssinghal.plan.placing.search import Found, NoPlacement, search
+from ssinghal.plan.placing.search import Found, NoPlacement, Search
 from ssinghal.plan.policy import POLICIES, PortingPolicy
 from ssinghal.plan.result import PlanResult
+from ssinghal.plan.sizes import least_bytes
 from ssinghal.runner.pool import Pool
 
 MAX_RUNS = 24
@@ -44,8 +46,11 @@ class Attempt:
     lowered_bytes: int
 
 
-def step_nodes(trace: Trace, steps: Sequence[PlannedStep]) -> list[StepNode]:
-    """Returns the graph of a trace as the search takes it."""
+def step_nodes(trace: Trace, steps: Sequence[PlannedStep], weights: DType | None = None) -> list[StepNode]:
+    """Returns the graph of a trace as the search takes it. ``weights``: the policy's dtype of them, None for the model's.
+
+    Each call reads its weights and constants from DRAM: at least their elements.
+    """
     dying: dict[int, set[int]] = {}
     for value, step in trace.last_use.items():
         if not trace.values[value].is_resident:
@@ -58,9 +63,18 @@ def step_nodes(trace: Trace, steps: Sequence[PlannedStep]) -> list[StepNode]:
             tuple(None if trace.values[n].is_resident else n for n in step.operands),
             step.results,
             frozenset(dying.get(step.number, ())),
+            sum(_elements_bytes(trace.values[n], weights) for n in step.operands if trace.values[n].is_resident)
+            if isinstance(step, PlannedCall)
+            else 0,
         )
         for step in steps
     ]
+
+
+def _elements_bytes(value: Value, weights: DType | None) -> int:
+    narrow = weights is not None and "float" in value.dtype
+    size = least_bytes(value.shape, value.dtype)
+    return min(size, math.prod(value.shape) * weights.tile_bytes // TILE_ELEMENTS) if narrow and weights else size
 
 
 def input_forms(trace: Trace, policy: PortingPolicy) -> Mapping[int, Form]:
@@ -101,17 +115,18 @@ class Refinement:
         """Returns the first run of the complete model that succeeds, or the last one; without placements, why not."""
         trace, task, board = self.task.trace, self.task, self.board
         steps = planned_steps(trace)
-        nodes, inputs = step_nodes(trace, steps), input_forms(trace, task.policy)
+        nodes, inputs = step_nodes(trace, steps, task.policy.weights), input_forms(trace, task.policy)
         calls: Calls = DeviceCalls(trace, task.policy, steps, self.pool, board, task.l1_small_bytes, self.tried)
         if task.policy.pins:
             calls = PinnedCalls(calls, task.policy.pins, board)
         headroom = task.policy.headroom.bytes_of(board.l1.bank_bytes)
         port = self.pool.run(replace(task, policy=in_dram(task.policy), journal=None, to_the_end=False)).result()
+        search = Search(nodes, inputs, calls, board, beam=BEAM)
         search_s = run_s = 0.0
         while True:
             started = time.perf_counter()
             limits = Limits(board.l1.bank_bytes, headroom, dict(self.learned), frozenset(self.compact))
-            found = search(nodes, inputs, calls, board, limits, beam=BEAM)
+            found = search.within(limits)
             searched = time.perf_counter()
             search_s += searched - started
             run = None
