@@ -53,7 +53,7 @@ def comparison(record: Path, plan_file: Path, trace_name: str, *, all_layers: bo
     board, plan = load_board(BOARD), read_plan(plan_file)
     calls = forward(read_calls(record))
     trace = rewritten(find_trace(trace_name), policy_of(plan))
-    port, planned = port_layers(calls, board), plan_layers(trace, planned_steps(trace), plan["steps"])
+    port, planned = port_layers(calls, board), plan_layers(trace, planned_steps(trace), plan["steps"], forms_of(plan))
     pairs = matched(port, planned)
     lost = list(unmatched(port, (i for i, _ in pairs))), list(unmatched(planned, (j for _, j in pairs)))
     unknown = sum(call.unknown_programs for call in calls)
@@ -81,6 +81,13 @@ def read_plan(path: Path) -> dict[str, Any]:
         return next(plan for plan in plans if plan["board"] == BOARD)
     except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
         raise InvalidCase(f"{path}: expected the JSON of `ssinghal plan --json`, with a plan on {BOARD}") from error
+
+
+def forms_of(plan: dict[str, Any]) -> dict[int, str]:
+    """Returns how the first result of each step is held, where the plan says it: under policy ``l1``."""
+    steps = (plan.get("placement") or {}).get("steps", [])
+    firsts = {step["number"]: step["results"][0] for step in steps if step["results"]}
+    return {number: f"{x['memory']} {x['dtype']} {x['layout']}" for number, x in firsts.items()}
 
 
 def policy_of(plan: dict[str, Any]) -> PortingPolicy:
@@ -121,11 +128,11 @@ def _layer_table(pairs: Sequence[tuple[Layer, Layer]], *, all_layers: bool) -> l
     if not all_layers:
         shown = sorted(pairs, key=lambda pair: pair[0].traffic.cost[0] - pair[1].traffic.cost[0])[:WORST]
     sizes = (f"{side} {what}" for what in ("L1", "DRAM", "resharded") for side in ("port", "plan"))
-    lines = [_row("layer", "call of the port", "its result", *sizes), _row("---", "---", "---", *["---:"] * 6)]
+    lines = [_row("layer", "call of the port", "result of the port", "of the plan", *sizes), _row(*["---"] * 4, *["---:"] * 6)]
     for theirs, ours in shown:
         numbers = [theirs.l1_bytes, ours.l1_bytes, theirs.traffic.dram_bytes, ours.traffic.dram_bytes]
         numbers += [theirs.traffic.reshard_bytes, ours.traffic.reshard_bytes]
-        lines.append(_row(ours.name, theirs.name, theirs.form, *(f"{number:,}" for number in numbers)))
+        lines.append(_row(ours.name, theirs.name, theirs.form, ours.form, *(f"{number:,}" for number in numbers)))
     return lines
 
 

@@ -79,8 +79,11 @@ def port_layers(calls: Iterable[PortCall], board: Board) -> list[Layer]:
     return _joined(_of_call(call, board) for call in calls if call.programs)
 
 
-def plan_layers(trace: Trace, steps: Sequence[PlannedStep], uses: Sequence[Mapping[str, Any]]) -> list[Layer]:
+def plan_layers(
+    trace: Trace, steps: Sequence[PlannedStep], uses: Sequence[Mapping[str, Any]], forms: Mapping[int, str]
+) -> list[Layer]:
     """Returns the layers of a plan; a layer is named after its main step's module. ``uses``: of the steps, as JSON has them.
+    ``forms``: how results are held, by step.
 
     Raises:
         InvalidCase: The steps are not those of this trace, or the plan has no bytes that its steps move.
@@ -89,7 +92,7 @@ def plan_layers(trace: Trace, steps: Sequence[PlannedStep], uses: Sequence[Mappi
         raise InvalidCase(f"the plan has {len(uses)} steps, not the {len(steps)} of the trace under its policy")
     if any("dram_moved_bytes" not in use for use in uses):
         raise InvalidCase("the plan does not have the bytes that its steps move (dram_moved_bytes): run it again")
-    return _joined(_of_step(trace, step, use) for step, use in zip(steps, uses, strict=True))
+    return _joined(_of_step(trace, step, use, forms.get(step.number, "")) for step, use in zip(steps, uses, strict=True))
 
 
 def matched(port: Sequence[Layer], plan: Sequence[Layer]) -> list[tuple[int, int]]:
@@ -158,7 +161,7 @@ def _kernel_of_call(call: PortCall, name: str) -> int:
     return math.prod(weight[2:]) if given else max(weight[-2] // call.operands[0].shape[-1], 1)
 
 
-def _of_step(trace: Trace, step: PlannedStep, use: Mapping[str, Any]) -> _Operation:
+def _of_step(trace: Trace, step: PlannedStep, use: Mapping[str, Any], form: str) -> _Operation:
     name = step.operator.rstrip("_")
     shape, operands = trace.values[step.results[0]].shape, [trace.values[number].shape for number in step.operands]
     key = None
@@ -168,7 +171,7 @@ def _of_step(trace: Trace, step: PlannedStep, use: Mapping[str, Any]) -> _Operat
         key = Key(kind, math.prod(shape), channels, is_product and (not is_conv or math.prod(operands[1][2:]) == 1))
     traffic = Traffic(use["dram_moved_bytes"], use["resharded_bytes"], use["layout_changes"])
     at = f"{step.number} {step.step.at or step.operator}"
-    return _Operation(Layer(at, key, traffic, use["l1_total_peak_bytes"]), name in MOVING)
+    return _Operation(Layer(at, key, traffic, use["l1_total_peak_bytes"], form), name in MOVING)
 
 
 def unmatched(layers: Sequence[Layer], numbers: Iterable[int]) -> Iterator[Layer]:

@@ -231,18 +231,19 @@ def made_plan(**changes: Any) -> dict[str, Any]:
     steps = planned_steps(rewritten(find_trace(*RESNET), policy))
     moved = ({"dram_moved_bytes": n + 1, "resharded_bytes": 0, "layout_changes": 0, **OWN} for n in range(len(steps)))
     uses = [{"operator": x.operator, "l1_total_peak_bytes": 2 * x.number, **m} for x, m in zip(steps, moved, strict=True)]
-    return {**FACTS, "policy": policy.to_json(), "steps": uses, **changes}
+    placed = {"number": 0, "results": [{"memory": "l1", "dtype": "bfloat16", "layout": "tile"}]}
+    return {**FACTS, "policy": policy.to_json(), "steps": uses, "placement": {"steps": [placed]}, **changes}
 
 
 def test_a_plan_has_a_layer_for_each_main_step_and_loses_no_byte(layers):
     """53 convolutions, 16 additions, two pools and a linear layer; the ReLU after a convolution belongs to it."""
     trace = rewritten(find_trace(*RESNET), find_policy("port"))
-    found = layers.plan_layers(trace, planned_steps(trace), made_plan()["steps"])
+    found = layers.plan_layers(trace, planned_steps(trace), made_plan()["steps"], {2: "dram"})
     assert len(found) == 53 + 16 + 2 + 1
     assert sum(x.traffic.dram_bytes for x in found) == 122 * 123 // 2
     assert (found[0].name, found[0].key) == ("0 conv1", ("product", 64 * 112 * 112, 64, False))
     assert (found[0].traffic.dram_bytes, found[0].l1_bytes) == (1 + 2, 2)
-    assert (found[1].name, found[1].key) == ("2 maxpool", ("pool", 64 * 56 * 56, 0, False))
+    assert (found[1].name, found[1].key, found[1].form) == ("2 maxpool", ("pool", 64 * 56 * 56, 0, False), "dram")
     assert (found[-1].name, found[-1].key) == ("121 fc", ("product", 1000, 1000, True))
 
 
@@ -274,7 +275,7 @@ def test_the_comparison_states_totals_matches_and_what_is_left(tmp_path):
         "| L1 with programs, most per core | 20,000 | 242 | 0.01 |",
         f"1 layers match; 1 ({4 * 1088:,} B moved) of the port and 71 ({122 * 123 // 2 - 3:,} B moved) of the plan do not",
         "1 programs of the port have buffers that TTNN did not report: its peak with programs is at least that",
-        f"| 0 conv1 | 0 conv2d | l1:height@56:224x64 bfloat8_b tile | 20,000 | 2 | {read:,} | 3 | 0 | 0 |",
+        f"| 0 conv1 | 0 conv2d | l1:height@56:224x64 bfloat8_b tile | l1 bfloat16 tile | 20,000 | 2 | {read:,} | 3 | 0 | 0 |",
         f"| 1 add: add | 4,096 | 0 | {4 * 1088:,} | 0 |",
     ):
         assert row in done.stdout.splitlines()
