@@ -64,7 +64,7 @@ class LayoutOps:
 
     def same_place(self, x: HeldTensor) -> dict[str, Any]:
         """Returns the argument that leaves a tensor where it is; one in shards gets the same shards without any."""
-        return {} if self.memory(x).shard is not None else self.beside(x)
+        return {} if self.is_sharded(x) else self.beside(x)
 
     def beside(self, x: HeldTensor) -> dict[str, Any]:
         """Returns the argument that leaves a converted tensor in the memory that it is in, interleaved."""
@@ -77,6 +77,9 @@ class LayoutOps:
 
     def is_in_l1(self, x: HeldTensor) -> bool:
         return bool(x.tensor.memory_config().buffer_type == self.ttnn.BufferType.L1)
+
+    def is_sharded(self, x: HeldTensor) -> bool:
+        return self.is_in_l1(x) and self.memory(x).shard is not None
 
     def memory(self, x: HeldTensor) -> MemoryConfig:
         return self.session.spec_of(x.tensor).memory
@@ -104,7 +107,7 @@ class LayoutOps:
         """Converts a tensor to ``layout``, if it has another one."""
         if self.layout(x) is layout:
             return
-        if not takes_tiles(self.memory(x)):
+        if self.is_sharded(x) and not takes_tiles(self.memory(x)):
             self.move(x, L1)
         self.doing = f"to_layout {list(x.shape)} to {layout.value}"
         target = self.ttnn.TILE_LAYOUT if layout is Layout.TILE else self.ttnn.ROW_MAJOR_LAYOUT

@@ -130,8 +130,8 @@ def declared_call(work: Work) -> list[HeldTensor]:
 def _call_layout(work: Work, x: HeldTensor, layout: Layout) -> Layout:
     """Returns the layout in which a call takes a tensor: shards of rows, as pools leave them, stay rows where it takes such."""
     takes_rows = work.planned.info.traits.nhwc and Layout.ROW_MAJOR in work.planned.info.layouts
-    in_shards = work.ops.memory(x).shard is not None
-    return Layout.ROW_MAJOR if takes_rows and in_shards and work.ops.layout(x) is Layout.ROW_MAJOR else layout
+    is_row_major = work.ops.layout(x) is Layout.ROW_MAJOR
+    return Layout.ROW_MAJOR if takes_rows and is_row_major and work.ops.is_sharded(x) else layout
 
 
 def channels_last(rank: int) -> Sequence[int]:
