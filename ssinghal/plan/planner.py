@@ -19,7 +19,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.passes.registry import rewritten
 from ssinghal.plan.placing.device_calls import Tried
-from ssinghal.plan.placing.refine import Refinement
+from ssinghal.plan.placing.refine import Refinement, port_of
 from ssinghal.plan.policy import PortingPolicy, Rewrite
 from ssinghal.plan.result import PlanResult
 from ssinghal.plan.steering import check_pins
@@ -29,6 +29,7 @@ from ssinghal.runner.tasks import PoolOptions, Task
 
 R = TypeVar("R")
 DEFAULT_TIMEOUT_S = 600.0
+FEWER_CHANGES = (Rewrite.QKV_SPLIT, Rewrite.SDPA)  # in L1 they move no more bytes, and change fewer layouts
 WORKERS = 2  # of a board; a run of a model takes one, the calls that a search tries take all
 FIRST_WITH_BUFFERS = Version("0.67")  # the first release whose graphs have each buffer's memory: ``Session.can_capture``
 MAX_L1_SMALL_BYTES = 8 * DEFAULT_L1_SMALL_BYTES  # of a core's L1 of some 1.4 MB, which the calls themselves need
@@ -84,25 +85,43 @@ class Boards(PoolCache[Pool]):
     def run(self, trace: Trace, policy: PortingPolicy, board: str, journal: Path | None = None) -> PlanResult:
         """Runs a model, again with a larger L1_SMALL region where that alone was too small.
 
+        Under policy ``l1`` it is run with the rewrites that move less there, and without them only if that does not fit.
+
         Raises:
             InvalidCase: a pin of the policy matches no module, or the release cannot run the policy.
         """
-        settings = self.settings
         check_policy(policy, trace, self._release)
+        fused = policy
+        for rewrite in FEWER_CHANGES if policy.in_l1 else ():
+            if rewrite not in fused.rewrites and applies(trace, fused, rewrite):
+                fused = fused.with_rewrite(rewrite)
+        result = self._sized(trace, fused, policy, board, journal)
+        if fused == policy or result.status is Status.FITS:
+            return result
+        return self._sized(trace, policy, policy, board, journal)
+
+    def _sized(
+        self, trace: Trace, policy: PortingPolicy, requested: PortingPolicy, board: str, journal: Path | None
+    ) -> PlanResult:
+        """Runs a model under a policy, which may have more rewrites than the requested one."""
+        settings = self.settings
         size = settings.l1_small_bytes or DEFAULT_L1_SMALL_BYTES
         task = PlanTask(rewritten(trace, policy), policy, size, journal, *settings.switches)
-        result = self._run(task, board)
+        in_dram = port_of(requested)
+        port = replace(task, trace=rewritten(trace, in_dram), policy=in_dram, journal=None, to_the_end=False)
+        result = self._run(task, port, board)
         while settings.l1_small_bytes is None and _lacks_l1_small(result) and size < MAX_L1_SMALL_BYTES:
             size *= 2
-            result = self._run(replace(task, l1_small_bytes=size), board)
+            result = self._run(replace(task, l1_small_bytes=size), replace(port, l1_small_bytes=size), board)
         return result
 
-    def _run(self, task: PlanTask, board: str) -> PlanResult:
+    def _run(self, task: PlanTask, port: PlanTask, board: str) -> PlanResult:
+        """Runs ``task``. ``port``: what a plan in L1 is compared with."""
         pool, key = self._on(board), (board, str(task.policy))
         self._tasks[key] = task
         if not task.policy.in_l1:
             return pool.run(task).result()
-        refinement = Refinement(task, pool, self._tried.setdefault(key, {}))
+        refinement = Refinement(task, port, pool, self._tried.setdefault(key, {}))
         result = refinement.result()
         self._tasks[key] = refinement.ran or task
         return result

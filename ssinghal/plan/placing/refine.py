@@ -86,7 +86,7 @@ def input_forms(trace: Trace, policy: PortingPolicy) -> Mapping[int, Form]:
     }
 
 
-def in_dram(policy: PortingPolicy) -> PortingPolicy:
+def port_of(policy: PortingPolicy) -> PortingPolicy:
     """Returns the policy ``port`` with the rewrites and dtypes of this one, to compare what is moved."""
     dtypes = {"weights": policy.weights, "activations": policy.activations}
     return replace(POLICIES["port"], rewrites=policy.rewrites, **dtypes)  # type: ignore[arg-type]
@@ -94,12 +94,14 @@ def in_dram(policy: PortingPolicy) -> PortingPolicy:
 
 @dataclass
 class Refinement:
-    """The search for one model on one board. ``task``: the run, without choices. ``tried``: calls that were tried before.
+    """The search for one model on one board.
 
-    ``ran``: the last run, with its choices.
+    ``task``: the run, without choices. ``port``: that of the same model under the policy ``port``, to compare what is moved.
+    ``tried``: calls that were tried before. ``ran``: the last run, with its choices.
     """
 
     task: PlanTask
+    port: PlanTask
     pool: Pool
     tried: Tried = field(default_factory=dict)
     learned: dict[int, int] = field(default_factory=dict)
@@ -120,7 +122,7 @@ class Refinement:
         if task.policy.pins:
             calls = PinnedCalls(calls, task.policy.pins, board)
         headroom = task.policy.headroom.bytes_of(board.l1.bank_bytes)
-        port = self.pool.run(replace(task, policy=in_dram(task.policy), journal=None, to_the_end=False)).result()
+        port = self.pool.run(self.port).result()
         search = Search(nodes, inputs, calls, board, beam=BEAM)
         search_s = run_s = 0.0
         while True:
