@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -19,6 +20,7 @@ from ssinghal.core.tensors import MAX_RANK, BufferType, DType, Layout, ceil_div
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import Session
 from ssinghal.operators.operator_info import PLACED_DTYPES
+from ssinghal.plan.activations import dtype_notes
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.compaction import compact
 from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
@@ -122,7 +124,9 @@ class PlanExecution:
     def __init__(self, task: PlanTask, session: Session) -> None:
         self.task, self.session, self.trace, self.policy = task, session, task.trace, task.policy
         self.ops = LayoutOps(session, task.policy)
-        self.residents = ResidentWeights(session, task.trace, task.policy.weights, task.choices)
+        self.residents = ResidentWeights(
+            session, task.trace, task.policy.weights, task.choices, activations=task.policy.activations
+        )
         self.meter = CallMeter(session) if task.inside and session.can_capture else None
         self.audit = MemoryAudit(session)
         self.store: dict[int, HeldTensor] = {}
@@ -139,6 +143,7 @@ class PlanExecution:
         self._result_storages = {task.trace.values[number].storage for number in task.trace.results}
         self._makers: dict[int, str] = {}  # value -> the operator that makes it
         self._weights_padding = 0
+        self._kept: Counter[tuple[str, DType]] = Counter()  # steps that left tiles, by operator and dtype
         self._hash = hashlib.sha256()
 
     def result(self) -> PlanResult:
@@ -171,6 +176,7 @@ class PlanExecution:
             steps_sha256=self._hash.hexdigest(),
             checked=self.audit.checked,
             duration_s=time.perf_counter() - started,
+            notes=dtype_notes(steps, self.policy.activations, self._kept),
         )
 
     def _run(self, steps: tuple[PlannedStep, ...]) -> str:
@@ -316,6 +322,9 @@ class PlanExecution:
         if choice.compact:
             compact(self.ops, self.store)
         results = placed_results(work, choice)
+        if self.policy.activations is not None:
+            tiles = [x for x in results if self.ops.layout(x) is Layout.TILE]
+            self._kept.update((work.planned.operator, kind) for kind in set(map(self.ops.dtype, tiles)))
         for x, shape in zip(results, work.shapes, strict=False):
             if x.axes.shape != tuple(shape) or math.prod(x.shape) != x.axes.volume:
                 raise AuditError(

@@ -15,6 +15,7 @@ from ssinghal.core.tensors import TILE_EDGE, DType, Layout, Shape, TensorSpec, r
 from ssinghal.device.session import Session
 from ssinghal.operators.settings.passing import built
 from ssinghal.operators.settings.table import table
+from ssinghal.plan.activations import FLOATS
 from ssinghal.plan.axis_layout import AxisLayout, Shuffle
 from ssinghal.plan.placement import DRAM, IN_DRAM, L1, StepChoice
 from ssinghal.plan.policy import PortingPolicy
@@ -37,12 +38,14 @@ class LayoutOps:
     """Changes the layout of tensors in place.
 
     ``doing``: the call under way, for the report if TTNN rejects it. ``choice``: where the step under way puts its tensors.
+    ``in_tiles``: the dtype of its floats in tiles, which matters where that is a block float.
     """
 
     def __init__(self, session: Session, policy: PortingPolicy) -> None:
         self.session, self.policy, self.ttnn = session, policy, session.ttnn
         self.doing = ""
         self.choice: StepChoice = IN_DRAM
+        self.in_tiles = DType.BFLOAT16
 
     # Facts --------------------------------------------------------------------------------------------------------------
 
@@ -53,7 +56,8 @@ class LayoutOps:
         return DType(x.tensor.dtype.name.lower())
 
     def bytes_as(self, shape: Shape, dtype: DType, layout: Layout) -> int:
-        """Returns the bytes of a tensor in DRAM, over all banks."""
+        """Returns the bytes of a tensor in DRAM, over all banks; block floats in rows are bfloat16."""
+        dtype = DType.BFLOAT16 if dtype.is_block_float and layout is Layout.ROW_MAJOR else dtype
         return TensorSpec(shape, dtype, layout).allocated_bytes(self.session.board)
 
     @property
@@ -111,7 +115,9 @@ class LayoutOps:
             self.move(x, L1)
         self.doing = f"to_layout {list(x.shape)} to {layout.value}"
         target = self.ttnn.TILE_LAYOUT if layout is Layout.TILE else self.ttnn.ROW_MAJOR_LAYOUT
-        x.tensor = self.ttnn.to_layout(x.tensor, target, **self.same_place(x))
+        is_packed = layout is Layout.TILE and self.in_tiles.is_block_float and self.dtype(x) in FLOATS
+        kind = {"dtype": getattr(self.ttnn, self.in_tiles.value)} if is_packed else {}
+        x.tensor = self.ttnn.to_layout(x.tensor, target, **kind, **self.same_place(x))
 
     def cast(self, x: HeldTensor, dtype: DType) -> None:
         """Converts a tensor to ``dtype``, if it has another one."""
@@ -189,6 +195,7 @@ class LayoutOps:
 
     def _is_long(self, shape: Shape, dtype: DType) -> bool:
         """Returns whether a core cannot hold two rows, as the kernels that untilize must."""
+        dtype = DType.BFLOAT16 if dtype.is_block_float else dtype
         return 2 * TensorSpec(shape, dtype, Layout.ROW_MAJOR).page_bytes > self.session.board.l1.bank_bytes
 
     # Shapes for calls -----------------------------------------------------------------------------------------------------

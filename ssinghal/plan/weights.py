@@ -84,13 +84,15 @@ class ResidentWeights:
         weights_dtype: DType | None = None,
         choices: Choices | None = None,
         *,
+        activations: DType | None = None,
         prepared: Prepared | None = None,
         ttnn: Any = None,
     ) -> None:
         """``choices``: how the steps are called; TTNN prepares a convolution's weights for its input's memory and settings.
-        ``prepared``: what TTNN prepared before, which is added to. ``ttnn``: prepares them, if its calls are watched."""
+        ``activations``: their dtype in tiles, None for the model's. ``prepared``: what TTNN prepared before, which is added to.
+        ``ttnn``: prepares them, if its calls are watched."""
         self.session, self.trace, self._weights_dtype, self._choices = session, trace, weights_dtype, choices or {}
-        self.ttnn = ttnn or session.ttnn
+        self.ttnn, self._activations = ttnn or session.ttnn, activations
         self.tensors: dict[PlacedWeight, Any] = {}
         self.placing: int | None = None
         self._weights: dict[tuple[int, int], PlacedWeight] = {}  # by step and position among its operands
@@ -205,12 +207,12 @@ class ResidentWeights:
 
     def _returned_by_preparation(self, convolution: MapConvolution, dtype: DType, has_bias: bool) -> tuple[Any, Any]:
         ttnn, device = self.ttnn, self.session.device
-        kind = getattr(ttnn, dtype.value)
+        kind, image = getattr(ttnn, dtype.value), self._image_dtype(convolution.layout, dtype)
         options = {
             "input_memory_config": ttnn.DRAM_MEMORY_CONFIG,
             "input_layout": getattr(ttnn, f"{convolution.layout.name}_LAYOUT"),
-            "input_dtype": kind,
-            "output_dtype": kind,
+            "input_dtype": getattr(ttnn, image.value),
+            "output_dtype": getattr(ttnn, (self._activations or dtype).value),
             "device": device,
             "conv_config": ttnn.Conv2dConfig(weights_dtype=kind),
             **convolution.preparation,
@@ -234,7 +236,8 @@ class ResidentWeights:
         shape = (1, 1, convolution.rows, convolution.preparation["in_channels"])
         choice = self._choice(step)
         memory = choice.move_of(0) or DRAM
-        image = TensorSpec(shape, dtype, convolution.layout if takes_tiles(memory) else Layout.ROW_MAJOR, memory)
+        layout = convolution.layout if takes_tiles(memory) else Layout.ROW_MAJOR
+        image = TensorSpec(shape, self._image_dtype(layout, dtype), layout, memory)
         placed = {} if choice.memory is None else {"memory_config": self.session.memory_config(choice.memory)}
         _, prepared = getattr(self.ttnn, convolution.function)(
             input_tensor=self.session.empty(image),
@@ -248,6 +251,10 @@ class ResidentWeights:
         )
         weight, bias = prepared
         return weight, bias
+
+    def _image_dtype(self, layout: Layout, dtype: DType) -> DType:
+        """Returns the dtype in which a convolution gets its map. ``dtype``: the model's."""
+        return self._activations if self._activations and layout is Layout.TILE else dtype
 
     def conv_settings(self, step: PlannedCall, *, frees_input: bool = False, ttnn: Any = None) -> dict[str, Any]:
         """Returns the settings of a convolution over rows or maps as arguments: those of its choice, and the dtype of its
@@ -264,8 +271,11 @@ class ResidentWeights:
             config["deallocate_activation"] = True
         if config:
             settings[CONFIG] = {"type": "Conv2dConfig", WEIGHTS_DTYPE: step.case.placement.dtype.value, **config}
-        fields = table().functions[map_convolution(step).function]
-        return {name: built(ttnn or self.session.ttnn, value, fields[name]) for name, value in settings.items()}
+        fields, ttnn = table().functions[map_convolution(step).function], ttnn or self.session.ttnn
+        arguments = {name: built(ttnn, value, fields[name]) for name, value in settings.items()}
+        if self._activations is not None and self._activations is not step.case.placement.dtype:
+            arguments["dtype"] = getattr(ttnn, self._activations.value)
+        return arguments
 
     def _on_host(self, shape: Shape, dtype: DType) -> Any:
         ttnn = self.session.ttnn

@@ -29,8 +29,8 @@ from tests.support.ttnn_calls import NotedCall, Noting
 class ValuedResidents(ResidentWeights):
     """Weights with their values, in the form that the calls take. Those of convolutions over maps stay as torch has them."""
 
-    def __init__(self, session: Any, trace: Trace, values: Values) -> None:
-        super().__init__(session, trace)
+    def __init__(self, session: Any, trace: Trace, values: Values, policy: PortingPolicy) -> None:
+        super().__init__(session, trace, activations=policy.activations)
         self._values = values
 
     def _prepare(self, *_: Any) -> tuple[Any, Any]:
@@ -79,7 +79,7 @@ def run_in_torch(recorded: Recorded, policy: PortingPolicy, board: str = "n150")
     session = Noting(
         SimpleNamespace(ttnn=TorchTTNN(), device=None, board=load_board(board), memory_config=lambda config, ttnn: None)
     )
-    ops, residents = LayoutOps(session, policy), ValuedResidents(session, trace, recorded.values)
+    ops, residents = LayoutOps(session, policy), ValuedResidents(session, trace, recorded.values, policy)
     steps = planned_steps(trace)
     residents.decide_specs(steps)
     residents.place_all(steps)

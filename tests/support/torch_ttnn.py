@@ -28,6 +28,7 @@ class Kind(NamedTuple):
 
 TILE, ROW_MAJOR = Kind("TILE"), Kind("ROW_MAJOR")
 DTYPES = {dtype.value: Kind(dtype.name) for dtype in DType}
+BLOCK_FLOATS = {"BFLOAT8_B", "BFLOAT4_B"}  # which TTNN has in tiles alone
 INTEGERS = {"UINT8", "UINT16", "UINT32", "INT32"}
 
 
@@ -106,7 +107,7 @@ class TorchTTNN:
         return call
 
 
-PLACEMENT = frozenset("memory_config device core_grid compute_kernel_config num_out_blocks inplace output_layout".split())
+PLACEMENT = frozenset("memory_config device core_grid compute_kernel_config num_out_blocks inplace output_layout dtype".split())
 SUBMODULES = {
     "transformer": ("scaled_dot_product_attention", "split_query_key_value_and_split_heads", "concatenate_heads"),
     "experimental": ("conv3d",),
@@ -133,6 +134,12 @@ def _form(name: str, operands: Sequence[Tensor], args: Sequence[Any], kwargs: di
         dtype = args[1]
     if name == "where":
         dtype = operands[-1].dtype
+    dtype = kwargs["dtype"] if isinstance(kwargs.get("dtype"), Kind) else dtype
+    if name == "concat" and kwargs["dim"] >= len(operands[0].shape) - 2:
+        is_cut = any(t.shape[kwargs["dim"]] % TILE_EDGE for t in operands)
+        dtype = DTYPES["bfloat16"] if is_cut and dtype.name in BLOCK_FLOATS else dtype  # of tiles that TTNN cuts
+    if layout is ROW_MAJOR and dtype.name in BLOCK_FLOATS:
+        dtype = DTYPES["bfloat16"]
     return layout, dtype
 
 

@@ -116,8 +116,15 @@ class _StepTrials:
     def _tried(self, planned: PlannedCall, request: StepRequest, ops: LayoutOps, store: dict[int, HeldTensor]) -> Outcome:
         session, values, meter = self.session, self.probe.trace.values, self.meter
         choices = {planned.number: request.choice}
+        policy = self.probe.policy
         residents = ResidentWeights(
-            session, self.probe.trace, self.probe.policy.weights, choices, prepared=self.prepared, ttnn=meter.ttnn
+            session,
+            self.probe.trace,
+            policy.weights,
+            choices,
+            activations=policy.activations,
+            prepared=self.prepared,
+            ttnn=meter.ttnn,
         )
         ops.doing = "preparing the weights"
         residents.decide_specs([planned])

@@ -95,8 +95,9 @@ def cat(work: Work) -> list[HeldTensor]:
     complete_tiles = all(shape[2] % TILE_EDGE == 0 for shape, _ in groups)
     fits_tiles = (place == 3 or complete_tiles) and padding_factor(groups[0][0]) <= WIDE
     for x, (shape, _) in zip(operands, groups, strict=True):
-        ops.cast(x, work.case.placement.dtype)
+        work.as_float(x)
         ops.arrange(x, order, shape, Layout.TILE if fits_tiles else Layout.ROW_MAJOR)
+        work.in_call_dtype(x)  # constants too: TTNN concatenates one dtype
     tensors = [work.ready(i, x) for i, x in enumerate(operands)]
     ops.doing = f"concat of {len(operands)} along dim {dim}"
     tensor = ops.ttnn.concat(tensors, dim=place, **ops.placed)
@@ -139,7 +140,7 @@ def rowwise(work: Work) -> list[HeldTensor]:
     elif not in_place:
         order = list(range(last + 1))
         ops.arrange(x, order)
-    ops.cast(x, work.case.placement.dtype)
+    work.as_float(x)
     ops.to_last_axis(x, x.axes.shape[last])
     weights = [work.residents.tensor(work.planned, i) if work.is_resident(i) else None for i in range(1, work.count)]
     if any(weight is None for weight in weights):
@@ -164,7 +165,7 @@ def reduce(work: Work) -> list[HeldTensor]:
         else:
             runs.append([d])
     sizes = tuple(math.prod(shape[d] for d in run) for run in runs)
-    ops.cast(x, work.case.placement.dtype)
+    work.as_float(x)
     ops.reshape_and_layout(x, sizes if len(sizes) > 1 else (1, *sizes), Layout.TILE)
     shift = 0 if len(sizes) > 1 else 1
     dims = [i + shift for i, run in enumerate(runs) if run[0] in reduced]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from ssinghal.core.case import Case, Placement
-from ssinghal.core.tensors import Layout, Shape
+from ssinghal.core.tensors import DType, Layout, Shape
 from ssinghal.operators import make_case
 from ssinghal.operators.binding import BoundCall, bind
+from ssinghal.plan.activations import dtype_in_tiles
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
 from ssinghal.plan.lowering import PlannedCall
@@ -38,6 +40,17 @@ class Work:
     def attrs(self) -> Mapping[str, Any]:
         return self.planned.attrs
 
+    @cached_property
+    def dtype(self) -> DType:
+        """The dtype in which the call gets its activations in tiles."""
+        return dtype_in_tiles(self.planned, self.ops.policy.activations)
+
+    @property
+    def result_dtype(self) -> dict[str, Any]:
+        """The argument for results in the policy's dtype of activations, whatever the first operand has; none without one."""
+        own = self.dtype is self.case.placement.dtype
+        return {} if own else {"dtype": getattr(self.ops.ttnn, self.dtype.value)}
+
     @property
     def count(self) -> int:
         return len(self.planned.operands)
@@ -54,8 +67,23 @@ class Work:
         self.ops.spread(x, self.ops.choice.move_of(position))
         return x
 
+    def as_float(self, x: HeldTensor) -> None:
+        """Converts a tensor to the model's dtype; one in the policy's dtype of activations stays until it is ``ready``."""
+        if self.ops.policy.activations is None or self.ops.dtype(x) is not self.ops.policy.activations:
+            self.ops.cast(x, self.case.placement.dtype)
+
+    def in_call_dtype(self, x: HeldTensor) -> None:
+        """Converts a float tensor in tiles to the dtype of the call, where the policy has one of its own."""
+        activations = self.ops.policy.activations
+        is_float = self.ops.dtype(x) in (self.case.placement.dtype, activations)
+        if activations is not None and is_float and self.ops.layout(x) is Layout.TILE:
+            self.ops.cast(x, self.dtype)
+
     def ready(self, position: int, x: HeldTensor) -> Any:
-        """Returns the tensor of an operand whose layout is that of the call, moved to the shards in which the call takes it."""
+        """Returns the tensor of an operand whose layout is that of the call, in its dtype, moved to the shards in which the
+        call takes it. Weights and constants keep their dtype."""
+        if not self.is_resident(position):
+            self.in_call_dtype(x)
         self.ops.move(x, self.ops.choice.move_of(position))
         return x.tensor
 
@@ -81,25 +109,30 @@ class Work:
     def placement(self, layout: Layout) -> Placement:
         return replace(self.case.placement, layout=layout, channels_last=False)
 
-    def call(self, tensors: Sequence[Any], attrs: Mapping[str, Any], layout: Layout = Layout.TILE) -> list[Any]:
-        """Calls the operator on tensors of these shapes, with the settings and the results' memory of the step's choice."""
+    def call(
+        self, tensors: Sequence[Any], attrs: Mapping[str, Any], layout: Layout = Layout.TILE, **arguments: Any
+    ) -> list[Any]:
+        """Calls the operator on tensors of these shapes, with the settings and the results' memory of the step's choice.
+
+        ``arguments``: others that are about the results.
+        """
         shapes = tuple(tuple(t.shape) for t in tensors)
         attrs = {**attrs, **self.ops.choice.settings_of_case}
-        return self.run(bind(make_case(self.planned.operator, shapes, attrs, self.placement(layout))), tensors)
+        return self.run(bind(make_case(self.planned.operator, shapes, attrs, self.placement(layout))), tensors, **arguments)
 
     def configured(self, case: Case) -> BoundCall:
         """Returns a call with the settings of the step's choice."""
         settings = self.ops.choice.settings_of_case
         return bind(replace(case, attrs={**case.attrs, **settings}) if settings else case)
 
-    def run(self, call: BoundCall, tensors: Sequence[Any]) -> list[Any]:
+    def run(self, call: BoundCall, tensors: Sequence[Any], **arguments: Any) -> list[Any]:
         """Runs ``call`` on ``tensors``; an operator that writes in place gets a copy of a shared tensor."""
         info, ops = call.info, self.ops
         if info.traits.in_place and self.is_shared(tensors[0]):
             ops.doing = "ttnn.clone"
             tensors = [ops.ttnn.clone(tensors[0], memory_config=tensors[0].memory_config()), *tensors[1:]]
         ops.doing = info.ttnn
-        return call.run(ops.ttnn, ops.session.device, tensors, ops.placed)
+        return call.run(ops.ttnn, ops.session.device, tensors, {**ops.placed, **arguments})
 
 
 Rule = Callable[[Work], list[HeldTensor]]
@@ -118,7 +151,10 @@ def declared_call(work: Work) -> list[HeldTensor]:
         order = channels_last(rank) if info.traits.nhwc and position == 0 else range(rank)
         if position in info.traits.transposed:
             order = [*range(rank - 2), rank - 1, rank - 2]
-        ops.cast(x, spec.dtype)
+        if spec.dtype is work.case.placement.dtype:
+            work.as_float(x)
+        else:
+            ops.cast(x, spec.dtype)
         ops.arrange(x, order, spec.shape, _call_layout(work, x, spec.layout))
         tensors.append(work.ready(position, x))
     results = work.run(work.configured(work.case), tensors)

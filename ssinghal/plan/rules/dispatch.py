@@ -43,4 +43,5 @@ RULES: Mapping[str, Rule] = {name: rule for rule, names in _OPERATORS.items() fo
 
 def results_of(work: Work) -> list[HeldTensor]:
     """Runs the call. Errors are TTNN's own; ``work.ops.doing`` is what was under way."""
+    work.ops.in_tiles = work.dtype
     return RULES.get(work.planned.operator, declared_call)(work)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ssinghal.core.tensors import Layout, Shape
+from ssinghal.operators import named
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor, padding_factor
 from ssinghal.plan.rules.base import WIDE, Work, device_dims
+
+ARITHMETIC = frozenset(named("add sub mul div"))
 
 
 def unary(work: Work) -> list[HeldTensor]:
     """Makes a call on the device tensor as it is, in tiles unless those take several times the bytes."""
     x = work.operand(0)
-    work.ops.cast(x, work.case.placement.dtype)
+    work.as_float(x)
     shape = x.shape
     rows = (1, 1, math.prod(shape[:-1]), shape[-1])
     takes_rows = Layout.ROW_MAJOR in work.planned.info.layouts
@@ -38,7 +42,7 @@ def broadcast(work: Work) -> list[HeldTensor]:
     lead = next((x for x in leads if x.axes.device_dims() is not None), leads[0])
     order = device_dims(work, lead)
     for x in operands:
-        ops.cast(x, work.case.placement.dtype)
+        work.as_float(x)
     ops.to_rows(lead)
     targets = [_device_shape(x.axes.shape, shape, lead.shape, order) for x in operands]
     if None in targets:
@@ -49,8 +53,7 @@ def broadcast(work: Work) -> list[HeldTensor]:
         if x is not lead and target is not None:
             missing = len(shape) - len(x.axes.dims)
             ops.arrange(x, [d - missing for d in order if d >= missing], target, Layout.TILE)
-    (result,) = work.call([work.ready(i, x) for i, x in enumerate(operands)], work.case.attrs)
-    return [HeldTensor(result, lead.axes)]
+    return [HeldTensor(_called(work, operands), lead.axes)]
 
 
 def _device_shape(operand: Shape, shape: Shape, device: Shape, order: Sequence[int]) -> Shape | None:
@@ -74,7 +77,16 @@ def _device_shape(operand: Shape, shape: Shape, device: Shape, order: Sequence[i
 
 def _broadcast_plain(work: Work, operands: Sequence[HeldTensor]) -> list[HeldTensor]:
     for x in operands:
-        work.ops.cast(x, work.case.placement.dtype)
+        work.as_float(x)
         work.ops.to_torch_order(x)
-    (result,) = work.call([work.ready(i, x) for i, x in enumerate(operands)], work.case.attrs)
-    return [HeldTensor(result, AxisLayout.plain(work.shapes[0]))]
+    return [HeldTensor(_called(work, operands), AxisLayout.plain(work.shapes[0]))]
+
+
+def _called(work: Work, operands: Sequence[HeldTensor]) -> Any:
+    """Calls the operator. Arithmetic takes constants in another dtype than activations; other calls get them converted."""
+    is_mixed = work.planned.operator in ARITHMETIC
+    for x in operands if not is_mixed else ():
+        work.in_call_dtype(x)
+    arguments = work.result_dtype if is_mixed and work.is_resident(0) else {}
+    (result,) = work.call([work.ready(i, x) for i, x in enumerate(operands)], work.case.attrs, **arguments)
+    return result

@@ -29,12 +29,12 @@ def matmul(work: Work) -> list[HeldTensor]:
         sizes = [x.axes.shape[d] for d in order]
         batch = sizes[:-2] if rank <= 4 else [math.prod(sizes[:-3]), sizes[-3]]
         if not work.is_resident(position):
-            ops.cast(x, work.case.placement.dtype)
+            work.as_float(x)
         ops.arrange(x, order, (*[1] * (2 - len(batch)), *batch, *sizes[-2:]), Layout.TILE)
     left, right = work.ready(0, a), work.ready(1, b)
     ops.doing = f"matmul {list(a.shape)} with {list(b.shape)} {' '.join(flags)}".rstrip()
-    settings = ops.settings("matmul")
-    return [HeldTensor(ops.ttnn.matmul(left, right, **flags, **settings, **ops.placed), AxisLayout.plain(shape))]
+    arguments = {**flags, **ops.settings("matmul"), **work.result_dtype, **ops.placed}
+    return [HeldTensor(ops.ttnn.matmul(left, right, **arguments), AxisLayout.plain(shape))]
 
 
 def convolution(work: Work) -> list[HeldTensor]:
