@@ -17,6 +17,7 @@ from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
 from ssinghal.plan.lowering import PlannedCall, PlannedStep, planned_steps
 from ssinghal.plan.passes.registry import rewritten
+from ssinghal.plan.placement import DRAM
 from ssinghal.plan.policy import Lifetime, PortingPolicy
 from ssinghal.plan.rules.base import Work
 from ssinghal.plan.rules.dispatch import results_of
@@ -77,7 +78,13 @@ def run_in_torch(recorded: Recorded, policy: PortingPolicy, board: str = "n150")
     """
     trace = rewritten(recorded.trace, policy)
     session = Noting(
-        SimpleNamespace(ttnn=TorchTTNN(), device=None, board=load_board(board), memory_config=lambda config, ttnn: None)
+        SimpleNamespace(
+            ttnn=TorchTTNN(),
+            device=None,
+            board=load_board(board),
+            memory_config=lambda config, ttnn: None,
+            spec_of=lambda tensor: SimpleNamespace(memory=DRAM),
+        )
     )
     ops, residents = LayoutOps(session, policy), ValuedResidents(session, trace, recorded.values, policy)
     steps = planned_steps(trace)
