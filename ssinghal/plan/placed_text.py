@@ -12,6 +12,7 @@ from ssinghal.plan.placed_result import Moved, NotChosen, Nowhere, Part, Placeme
 from ssinghal.render.tables import aligned, percent
 
 WIDTH = 120  # columns of a terminal
+RULES_SHOWN = 2  # that stop better placements of a step
 LIVE_SHOWN = 8  # values in L1 at a step that has no placement
 _HEADER = ("step", "operator", "results in", "DRAM B", "act. B", "reshard B", "L1 peak B", "free B")
 _INDENT = " " * 6
@@ -25,7 +26,7 @@ def placement_lines(report: PlacementReport) -> list[str]:
     out += _failed_runs(report)
     if report.nowhere is not None:
         out += _live_lines(report.nowhere)
-    return [text for line in out for text in _wrapped(line)] + table_lines(report.steps)
+    return [text for line in out for text in wrapped(line)] + table_lines(report.steps)
 
 
 def facts(report: PlacementReport) -> Iterator[str]:
@@ -105,7 +106,7 @@ def _nowhere_facts(nowhere: Nowhere) -> Iterator[str]:
     if nowhere.best:
         yield f"the smallest choice there: {nowhere.best}"
     for reason in nowhere.rejections:
-        yield f"TTNN rejects: {reason}"
+        yield f"rejected: {reason}"
     if not nowhere.exact:
         yield "the search dropped states before this step, so placements that it did not see may exist"
 
@@ -136,8 +137,8 @@ def table_lines(steps: Iterable[StepPlacement]) -> list[str]:
             owner = _owner(step.at, parents)
             if owner != module or (alike and number == 0):
                 module = owner
-                out += _wrapped((owner or "(top)") + (f"  [{_alike(alike)}]" if alike and number == 0 else ""))
-            out += [next(line), *(text for words in _words(step) for text in _wrapped(_INDENT + words))]
+                out += wrapped((owner or "(top)") + (f"  [{_alike(alike)}]" if alike and number == 0 else ""))
+            out += [next(line), *(text for words in _words(step) for text in wrapped(_INDENT + words))]
     return out
 
 
@@ -237,11 +238,11 @@ def why_not_better(step: StepPlacement) -> str:
     if not step.resharded_bytes and step.activations_bytes == 0 and all(result.stays for result in step.results):
         return ""
     cheaper = [one for one in step.not_chosen if one.saved_bytes is not None and one.saved_bytes > 0]
-    rejected = list(dict.fromkeys(one.reason for one in step.not_chosen if one.saved_bytes is None))
+    rules = list(dict.fromkeys(one.reason for one in step.not_chosen if one.saved_bytes is None))
     parts = [_alternative(cheaper[0])] if cheaper else []
-    if rejected:
-        more = f" (and {len(rejected) - 1} more rules)" if len(rejected) > 1 else ""
-        parts.append(f"TTNN rejects others: {rejected[0]}{more}")
+    if rules:
+        more = [f"{len(rules) - RULES_SHOWN} more rules"] if len(rules) > RULES_SHOWN else []
+        parts.append("rejected are others: " + "; ".join([*(cut(rule, WIDTH) for rule in rules[:RULES_SHOWN]), *more]))
     return "; ".join(parts) or "none of the ways to call it that were tried moves less here"
 
 
@@ -249,7 +250,7 @@ def _alternative(one: NotChosen) -> str:
     return f"{one.choice} would move {one.saved_bytes:,} B less, but {one.reason}"
 
 
-def _wrapped(text: str) -> list[str]:
+def wrapped(text: str) -> list[str]:
     """Breaks a line at the width of a terminal; what follows is indented by two more columns than the line."""
     indent = " " * (len(text) - len(text.lstrip()) + 2)
     return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [text]

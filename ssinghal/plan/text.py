@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ssinghal.core.record import Status, sentence
 from ssinghal.core.tensors import format_bytes, format_shape
 from ssinghal.plan.liveness import Arithmetic, SizeRule
-from ssinghal.plan.placed_text import placement_lines
+from ssinghal.plan.placed_text import placement_lines, wrapped
 from ssinghal.plan.planner import Plan
 from ssinghal.plan.policy import Lifetime
 from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split
@@ -25,7 +25,7 @@ def heading(result: PlanResult) -> str:
 def lines(plan: Plan) -> list[str]:
     """Formats the plan of one model on one board under one policy."""
     result = plan.result
-    out = [heading(result), verdict_line(result)]
+    out = [heading(result), *wrapped(verdict_line(result))] if is_unplaced(result) else [heading(result), verdict_line(result)]
     if result.peak_bytes:
         out += _peak(result)
     if result.failure is not None:
@@ -37,18 +37,24 @@ def lines(plan: Plan) -> list[str]:
     out += _remedies(plan)
     out += _stand_ins(result)
     out += [f"note: {note}" for note in result.notes]
-    out.append(
-        f"checked {result.checked:,} of {result.total_steps + 1:,} times: computed and allocated bytes differ by 0 B;"
-        f" steps {result.steps_sha256[:12]}"
-    )
+    if not is_unplaced(result):
+        out.append(
+            f"checked {result.checked:,} of {result.total_steps + 1:,} times: computed and allocated bytes differ by 0 B;"
+            f" steps {result.steps_sha256[:12]}"
+        )
     out.append("numerics not run: a virtual device gives memory verdicts only")
     return out
 
 
+def is_unplaced(result: PlanResult) -> bool:
+    """Returns whether there was nothing to run, as a step has no placement."""
+    return result.placement is not None and result.placement.nowhere is not None
+
+
 def verdict_line(result: PlanResult) -> str:
     """Formats the verdict in one line."""
-    if result.placement is not None and result.placement.nowhere is not None:
-        return f"NO PLACEMENT: {result.placement.nowhere.message}"
+    if is_unplaced(result):
+        return f"NO PLACEMENT: {result.message}"
     if result.status is Status.FITS:
         return f"FITS: peak {format_bytes(result.peak_bytes)} per DRAM bank, {100 * result.peak_share:.1f} % of the board"
     if result.failure is not None:

@@ -59,7 +59,7 @@ def placement_of(
     failed = tuple(FailedRun(n, steps[n].operator, steps[n].step.at, message, low) for n, message, low in failed_runs)
     effort = {"failed_runs": failed, "probes": probes, "search_s": search_s, "run_s": run_s}
     if isinstance(found, NoPlacement):
-        nowhere = _nowhere(found, trace)
+        nowhere = _nowhere(found, trace, steps[found.number])
         return PlacementReport(headroom_bytes, board.l1.bank_bytes, False, nowhere=nowhere, **effort)  # type: ignore[arg-type]
     uses = {use.number: use for use in run.steps if use.status is Status.FITS} if run is not None else {}
     stays = _stay(found, steps)
@@ -201,14 +201,16 @@ def rule(verdict: Verdict) -> str:
     return cut(next(iter(lines), "") or verdict.status.value, MESSAGE_LIMIT)
 
 
-def _nowhere(found: NoPlacement, trace: Trace) -> Nowhere:
+def _nowhere(found: NoPlacement, trace: Trace, planned: PlannedStep) -> Nowhere:
+    live = {x.value: x.form.memory for x in found.live}
+    operands = {position: live[value] for position, value in enumerate(planned.operands) if value in live}
     return Nowhere(
         found.number,
         found.operator,
         found.at,
         str(found),
         found.limit_bytes,
-        choice_text(found.best) if found.best is not None else "",
+        choice_text(found.best, operands) if found.best is not None else "",
         found.over_bytes,
         found.others_bytes,
         tuple(LiveInL1(x.value, trace.values[x.value].name, str(x.form.memory), x.l1_bytes) for x in found.live),
