@@ -74,13 +74,8 @@ class PlanView:
         return f"{model}{self.plan.board}, {self.plan.policy_name}"
 
     @property
-    def is_unplaced(self) -> bool:
-        """Whether there was nothing to run."""
-        return self.plan.placement is not None and self.plan.placement.nowhere is not None
-
-    @property
     def outcome(self) -> str:
-        return "no placement" if self.is_unplaced else _words(self.plan.status, self.plan.failure)
+        return "no placement" if self.plan.is_unplaced else _words(self.plan.status, self.plan.failure)
 
     @property
     def kind(self) -> str:

@@ -119,6 +119,25 @@ def _live_lines(nowhere: Nowhere) -> Iterator[str]:
         yield f"  {value.name or f'value {value.value}'}: {value.memory}, {value.l1_bytes:,} B"
 
 
+def placements_table(reports: Iterable[tuple[str, PlacementReport]]) -> list[str]:
+    """Formats named placements side by side; those whose run failed have no figures."""
+    rows = [["board, policy", "stays in L1", "through DRAM B", "of port", "resharded B", "L1 peak B", "free B"]]
+    for name, report in reports:
+        moved, ratio = report.moved, report.ratio
+        figures = ["–"] * (len(rows[0]) - 1)
+        if moved is not None:
+            figures = [
+                _share(report.bytes_in_l1),
+                f"{moved.dram_bytes:,}",
+                "–" if ratio is None else f"{ratio:.3f}",
+                f"{moved.resharded_bytes:,}",
+                f"{report.peak_bytes:,}",
+                f"{report.least_headroom_bytes:,}",
+            ]
+        rows.append([name, *figures])
+    return aligned(rows)
+
+
 # The table -------------------------------------------------------------------------------------------------------------------
 
 

@@ -173,6 +173,11 @@ class PlanResult:
         """The step of the peak; None where that is before the first."""
         return self.steps[self.peak_step] if 0 <= self.peak_step < len(self.steps) else None
 
+    @property
+    def is_unplaced(self) -> bool:
+        """Whether nothing was run, as a step has no placement."""
+        return self.placement is not None and self.placement.nowhere is not None
+
     def without_steps(self) -> PlanResult:
         return replace(self, steps=())
 

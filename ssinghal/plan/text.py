@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ssinghal.core.record import Status, sentence
 from ssinghal.core.tensors import format_bytes, format_shape
 from ssinghal.plan.liveness import Arithmetic, SizeRule
-from ssinghal.plan.placed_text import placement_lines, wrapped
+from ssinghal.plan.placed_text import placement_lines, placements_table, wrapped
 from ssinghal.plan.planner import Plan
 from ssinghal.plan.policy import Lifetime
 from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split
@@ -25,7 +25,7 @@ def heading(result: PlanResult) -> str:
 def lines(plan: Plan) -> list[str]:
     """Formats the plan of one model on one board under one policy."""
     result = plan.result
-    out = [heading(result), *wrapped(verdict_line(result))] if is_unplaced(result) else [heading(result), verdict_line(result)]
+    out = [heading(result), *wrapped(verdict_line(result))] if result.is_unplaced else [heading(result), verdict_line(result)]
     if result.peak_bytes:
         out += _peak(result)
     if result.failure is not None:
@@ -37,7 +37,7 @@ def lines(plan: Plan) -> list[str]:
     out += _remedies(plan)
     out += _stand_ins(result)
     out += [f"note: {note}" for note in result.notes]
-    if not is_unplaced(result):
+    if not result.is_unplaced:
         out.append(
             f"checked {result.checked:,} of {result.total_steps + 1:,} times: computed and allocated bytes differ by 0 B;"
             f" steps {result.steps_sha256[:12]}"
@@ -46,14 +46,9 @@ def lines(plan: Plan) -> list[str]:
     return out
 
 
-def is_unplaced(result: PlanResult) -> bool:
-    """Returns whether there was nothing to run, as a step has no placement."""
-    return result.placement is not None and result.placement.nowhere is not None
-
-
 def verdict_line(result: PlanResult) -> str:
     """Formats the verdict in one line."""
-    if is_unplaced(result):
+    if result.is_unplaced:
         return f"NO PLACEMENT: {result.message}"
     if result.status is Status.FITS:
         return f"FITS: peak {format_bytes(result.peak_bytes)} per DRAM bank, {100 * result.peak_share:.1f} % of the board"
@@ -128,24 +123,27 @@ def _stand_ins(result: PlanResult) -> list[str]:
 
 
 def table(plans: Iterable[Plan]) -> list[str]:
-    """Formats boards and policies side by side."""
+    """Formats boards and policies side by side, and below what those in L1 move."""
+    results = [result for plan in plans for result in (plan.result, *([plan.remedy] if plan.remedy else []))]
     rows = [["board, policy", "verdict", "peak B per bank", "share", "weights B", "activations B", "cache B", "L1_SMALL B"]]
-    for plan in plans:
-        for result in (plan.result, *([plan.remedy] if plan.remedy else [])):
-            split = result.peak
-            rows.append(
-                [
-                    f"{result.board}, {result.policy_name}",
-                    result.status.value,
-                    f"{result.peak_bytes:,}",
-                    f"{100 * result.peak_share:.1f} %",
-                    f"{split.weights_bytes:,}",
-                    f"{split.activations_bytes:,}",
-                    f"{split.program_cache_bytes:,}",
-                    f"{result.l1_small_peak_bytes:,}",
-                ]
-            )
-    return aligned(rows)
+    for result in results:
+        split = result.peak
+        figures = [
+            f"{result.peak_bytes:,}",
+            f"{100 * result.peak_share:.1f} %",
+            f"{split.weights_bytes:,}",
+            f"{split.activations_bytes:,}",
+            f"{split.program_cache_bytes:,}",
+            f"{result.l1_small_peak_bytes:,}",
+        ]
+        verdict = "no placement" if result.is_unplaced else result.status.value
+        rows.append([_name(result), verdict, *(["–"] * len(figures) if result.is_unplaced else figures)])
+    placed = [(_name(result), result.placement) for result in results if result.placement is not None]
+    return aligned(rows) + (["", *placements_table(placed)] if placed else [])
+
+
+def _name(result: PlanResult) -> str:
+    return f"{result.board}, {result.policy_name}"
 
 
 def arithmetic_lines(bounds: Iterable[Arithmetic]) -> list[str]:

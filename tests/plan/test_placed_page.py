@@ -146,6 +146,8 @@ def test_without_a_placement_no_badge_says_that_it_fits(visit):
     ]  # fmt: skip
     assert tab.locator("table[aria-label='Placements']").count() == 0
     assert "with a difference of 0 B" not in text
+    verdict, _ = rows(tab, "Verdicts")
+    assert verdict[1:] == ["no placement", *["–"] * 10]
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (600, "light"), (390, "dark")])

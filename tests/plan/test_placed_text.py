@@ -10,7 +10,7 @@ from ssinghal.plan.placed_text import WIDTH, placement_lines, results_text, tabl
 from ssinghal.plan.placing.reporting import placement_of
 from ssinghal.plan.planner import Plan
 from ssinghal.plan.result import CallFailure, PlanResult
-from ssinghal.plan.text import lines, verdict_line
+from ssinghal.plan.text import lines, table, verdict_line
 from tests.plan.placements import IMAGE, MAP, NOWHERE, POOLED, WEIGHTS, found, run, small_trace
 
 LONG = "l1:height@0,0-7,5+0,6:64x256"
@@ -119,6 +119,20 @@ def test_placements_whose_run_failed_are_not_confirmed():
     assert "through DRAM" not in joined  # no run measured it
     row = next(line for line in out if line.startswith("   1  relu"))
     assert row.split()[-2:] == ["–", "–"]
+
+
+def test_plans_side_by_side_have_figures_only_where_a_run_has_them():
+    port = run(policy="port", steps=tuple(replace(use, dram_moved_bytes=4 * MAP) for use in run().steps))
+    fits = run(placement=report(None, run(), port=port))
+    unplaced = run(status=Status.OOM, message=str(NOWHERE), steps=(), placement=report(NOWHERE))
+    out = [line.split() for line in table([Plan(fits), Plan(unplaced), Plan(run(policy="port"))])]
+    assert out[2] == ["n150,", "l1", "v1", "no", "placement", *["–"] * 6]
+    moved = IMAGE + WEIGHTS + 2 * MAP + 2 * POOLED
+    assert out[6] == [
+        "n150,", "l1", "v1", "44.4", "%", f"{moved:,}", f"{moved / (12 * MAP):.3f}", "0", "131,488", "1,229,056",
+    ]  # fmt: skip
+    assert out[7:] == [["n150,", "l1", "v1", *["–"] * 6]]
+    assert not any("stays in L1" in line for line in table([Plan(run(policy="port"))]))
 
 
 def test_another_plan_is_worded_as_before():
