@@ -37,11 +37,12 @@ class Menu:
 
 class Menus:
     """All menus of a search. ``limits``: those of the time. ``exceeded``: steps with an option that was over the limit without
-    other values."""
+    other values. ``views``: by step, pairs of an operand and a result that was seen to share its buffer."""
 
     def __init__(self, steps: Sequence[LiveStep], slots: Slots, calls: Calls, limits: Limits) -> None:
         self.steps, self.slots, self.calls, self.limits = steps, slots, calls, limits
         self.exceeded: set[int] = set()
+        self.views: dict[int, set[tuple[int, int]]] = {}
         self._menus: dict[tuple[int, bool], dict[Key, Menu]] = {}  # by step, and whether tensors are moved together before it
         self._texts: dict[StepChoice, str] = {}
 
@@ -80,6 +81,13 @@ class Menus:
         for (key, choice, plain), outcome in zip(asked, outcomes, strict=True):
             menu = self._of(step)[key]
             menu.proposed.append(option(step, self.slots, key, len(menu.proposed), choice, plain, outcome))
+            self._note_views(step, outcome)
+
+    def _note_views(self, step: LiveStep, outcome: Outcome) -> None:
+        for result, held in zip(step.node.results, outcome.results, strict=False):
+            operand = None if held.shares is None else step.node.operands[held.shares]
+            if operand is not None:
+                self.views.setdefault(step.index, set()).add((operand, result))
 
     def _spill(self, step: LiveStep, keys: Sequence[Key], spillable: frozenset[int]) -> None:
         """Adds spills to the options that are worth following."""

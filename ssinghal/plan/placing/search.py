@@ -14,7 +14,8 @@ fit later. It therefore keeps, beside the cheapest states,
 
 **Spills.** A value that a step reads and a later one reads again may be spilled after the first even if no candidate does so.
 That pays only where the L1 that it takes is missed, so the first pass adds no spills. Steps at which an option did not fit
-then allow those of all values that are live across them, and the search is repeated until no such step is new.
+then allow those of all values that are live across them, or whose views are, and the search is repeated until no such step is
+new.
 
 **Bound.** Placements that were not found either pass through states that were followed, and cost no less than the result, or
 through a state that was cut. They cost at least as much as that state, and the bytes that all later steps move in any case
@@ -206,20 +207,26 @@ class Search:
         return list(best.values()), port_after if port_after in best else None
 
     def _spillable(self) -> list[frozenset[int]]:
-        """Returns for each step the operands that are live across a step at which L1 was missed.
+        """Returns for each step the operands that may be spilled because L1 was missed later on while they are live.
 
-        At the step that reads the value next, an option that does not fit alone counts too: the value is part of it.
+        At the step that reads a value next, an option that does not fit alone counts too, as the value is part of it. A result
+        of that step that is a view of the value takes as much L1 as long as it is live itself.
         """
         missed = sorted(self.missed)
+        end = len(self.steps)
         next_read: dict[int, int] = {}
+        wanted: dict[int, bool] = {}  # value -> whether it would better be in DRAM, from the step at hand to its next read
         spillable: list[frozenset[int]] = []
         for step in reversed(self.steps):
-            allowed = set()
-            for i in step.survivors:
-                end = next_read.get(step.operands[i], len(self.steps))
-                between = bisect_left(missed, end) > bisect_right(missed, step.index)
-                if between or end in self.missed or end in self.menus.exceeded:
-                    allowed.add(i)
-            spillable.append(frozenset(allowed))
-            next_read.update(dict.fromkeys(step.operands, step.index))
+
+            def better_in_dram(value: int, index: int = step.index) -> bool:
+                read = next_read.get(value, end)
+                return wanted.get(value, False) or bisect_left(missed, read) > bisect_right(missed, index)
+
+            spillable.append(frozenset(i for i in step.survivors if better_in_dram(step.operands[i])))
+            here = step.index in self.missed or step.index in self.menus.exceeded
+            views = self.menus.views.get(step.index, set())
+            viewed = {operand for operand, result in views if better_in_dram(result)}
+            for value in step.operands:
+                next_read[value], wanted[value] = step.index, here or value in viewed
         return spillable[::-1]

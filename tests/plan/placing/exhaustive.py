@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from ssinghal.plan.placement import Held
+
 
 class Buffer:
     """A buffer in L1 or DRAM; ``bytes``: of a core's L1."""
@@ -48,8 +50,6 @@ class Exhaustive:
 
     def _request(self, node, held):
         """Operands by position, with the first position of the same value or, in L1, of the same buffer."""
-        from ssinghal.plan.placement import Held
-
         request = {}
         for position, value in enumerate(node.operands):
             if value is None:

@@ -1,9 +1,11 @@
 """The search against every sequence of choices, tried one by one."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
+from ssinghal.plan.placement import DRAM, L1
 from ssinghal.plan.placing.search import Found, Limits, NoPlacement, search
 from tests.plan.placing.exhaustive import Exhaustive
 from tests.plan.placing.worlds import BOARD, UNIT, Arithmetic, Wild, form, infos_of, random_graph
@@ -11,34 +13,32 @@ from tests.plan.placing.worlds import BOARD, UNIT, Arithmetic, Wild, form, infos
 WIDE = 10**6
 
 
-def arithmetic(seed):
-    """A graph whose calls cost what bytes cost; limits from loose to tight."""
-    rng = random.Random(seed)
-    graph = random_graph(rng, rng.randint(2, 6))
-    infos, units = infos_of(rng, graph)
-    limits = Limits(
-        rng.randint(3, 12) * UNIT,
+def limits_of(rng, graph, least, most):
+    """Limits at multiples of a tile per core, or a byte less."""
+    return Limits(
+        rng.randint(least, most) * UNIT - rng.choice((0, 0, 1)),
         rng.choice((0, UNIT)),
         {rng.randrange(len(graph)): UNIT} if rng.random() < 0.3 else {},
         frozenset({rng.randrange(len(graph))}) if rng.random() < 0.2 else frozenset(),
     )
-    memories = (("height", "l1", "dram"), ("l1", "dram"))[len(graph) > 4]
-    from ssinghal.plan.placement import DRAM, L1
 
-    calls = Arithmetic(infos, memories=tuple({"l1": L1, "dram": DRAM, "height": "height"}[m] for m in memories))
-    return graph, {0: form(units)}, calls, limits
+
+def arithmetic(seed):
+    """A graph whose calls cost what bytes cost; limits from loose to tight."""
+    rng = random.Random(seed)
+    graph = random_graph(rng, rng.randint(2, 7))
+    infos, units = infos_of(rng, graph)
+    graph = [replace(node, least_bytes=infos[node.number].weights) for node in graph]
+    calls = Arithmetic(infos, memories=(DRAM, L1, "height") if len(graph) < 5 else (DRAM, L1))
+    return graph, {0: form(units)}, calls, limits_of(rng, graph, 3, 10)
 
 
 def wild(seed):
-    """A graph whose calls cost anything; without sense, but exact all the same."""
+    """A graph whose calls cost anything: it makes no sense, but the optimum is one all the same."""
     rng = random.Random(seed)
-    steps = rng.randint(2, 8)
-    graph = random_graph(rng, steps)
-    calls = Wild(seed, {2: 6, 3: 6, 4: 6, 5: 5, 6: 4, 7: 3, 8: 3}[steps])
-    limits = Limits(
-        rng.randint(4, 14) * UNIT, rng.choice((0, 2 * UNIT)), {1: UNIT} if rng.random() < 0.3 else {}, frozenset({0})
-    )
-    return graph, {0: calls.a_form(rng)}, calls, limits
+    graph = random_graph(rng, rng.randint(2, 8))
+    calls = Wild(seed, 6 if len(graph) < 7 else 4)
+    return graph, {0: calls.a_form(rng)}, calls, limits_of(rng, graph, 4, 14)
 
 
 def compare(graph, inputs, calls, limits, spills):
@@ -68,7 +68,7 @@ def test_the_same_optimum_where_calls_cost_anything(seed):
 @pytest.mark.parametrize("make", [arithmetic, wild])
 def test_a_narrow_beam_states_a_bound_that_holds(make):
     cut = 0
-    for seed in range(60):
+    for seed in range(30):
         graph, inputs, calls, limits = make(seed)
         best = search(graph, inputs, calls, BOARD, limits, beam=WIDE)
         for beam in (1, 2, 3, 4):
@@ -82,4 +82,4 @@ def test_a_narrow_beam_states_a_bound_that_holds(make):
                 cut += not result.exact
             else:
                 assert not result.exact
-    assert cut >= 20
+    assert cut >= 10

@@ -46,27 +46,28 @@ class Info:
 
 @dataclass
 class Arithmetic:
-    """``asked``: how many requests came, by step."""
+    """Traffic is what bytes have to be moved, peaks are what tensors and programs take; ``asked``: the requests that came."""
 
     infos: dict
     order: int = 0  # in which candidates are proposed
-    asked: dict = field(default_factory=dict)
+    asked: list = field(default_factory=list)
     memories: tuple = (DRAM, L1, "height")
 
     def candidates(self, node, operands):
         info = self.infos[node.number]
         if info.kind in ("view", "in_place"):
-            return [StepChoice(memory=None)]
+            return [StepChoice()]
         memories = [height(info.units[0]) if m == "height" else m for m in self.memories]
         choices = [StepChoice(memory=memory) for memory in memories]
         held = operands.get(0)
         if held is not None and not held.form.in_l1 and len(self.memories) > 2:
             choices.append(StepChoice(moves=((0, height(units_of(held.form))),), memory=L1))
-        random.Random(self.order).shuffle(choices) if self.order else None
+        if self.order:
+            random.Random(self.order).shuffle(choices)
         return choices
 
     def outcomes(self, node, requests):
-        self.asked[node.number] = self.asked.get(node.number, 0) + len(requests)
+        self.asked += [(node.number, choice) for _, choice in requests]
         return [self.outcome(node, dict(operands), choice) for operands, choice in requests]
 
     def outcome(self, node, operands, choice):
@@ -136,7 +137,6 @@ class Wild:
     count: int
     forms: int = 4
     order: int = 0
-    limit: int = 10 * UNIT
 
     def pick(self, *key):
         return random.Random(hashlib.sha256(repr((self.seed, key)).encode()).digest())
@@ -180,9 +180,10 @@ class Wild:
                     by_value[value] = form(units_of(held.form))
             after[p] = Held(by_value[value], held.shares if by_value[value] == held.form else None)
         results = []
+        spilled = {node.operands[p] for p in choice.spills}
         for _ in node.results:
             source = rng.choice(sorted(operands)) if operands and rng.random() < 0.35 else None
-            if source is not None and after[source].form.in_l1 and source not in choice.spills:
+            if source is not None and after[source].form.in_l1 and not spilled & {node.operands[source]}:
                 results.append(Held(after[source].form, source))
             else:
                 results.append(Held(self.a_form(rng)))
@@ -193,32 +194,36 @@ class Wild:
         return Outcome(after, tuple(results), peak, traffic=traffic)
 
 
-def random_graph(rng, steps, operands_of=lambda rng, live: rng.sample(live, min(len(live), rng.choice((1, 1, 1, 2))))):
-    """A graph of branches and joins: each step reads one or two values that exist, often the newest."""
-    nodes, made = [], [0]
-    reads = {}
+def random_graph(rng, steps):
+    """A graph of branches and joins: each step reads the newest value, or some of the last ones; one result is returned."""
+    steps_read, made, reads = [], [0], {}
     for number in range(steps):
         if rng.random() < 0.6:
-            chosen = [made[-1]]
-            if rng.random() < 0.35:
-                chosen.append(rng.choice(made))
+            chosen = [made[-1], rng.choice(made)] if rng.random() < 0.35 else [made[-1]]
         else:
-            chosen = operands_of(rng, made[-4:])
+            chosen = rng.sample(made[-4:], min(len(made), rng.choice((1, 1, 1, 2))))
         results = (len(made),) if rng.random() < 0.9 else (len(made), len(made) + 1)
         made.extend(results)
         operands = list(chosen)
         if rng.random() < 0.3:
             operands.insert(rng.randint(0, len(operands)), None)
-        nodes.append((number, tuple(operands), results))
-        for value in chosen:
-            reads[value] = number
-    returned = {made[-1]}
-    graph = []
-    for number, operands, results in nodes:
-        dies = {v for v in operands if v is not None and reads[v] == number and v not in returned}
-        dies |= {v for v in results if v not in reads and v not in returned}
-        graph.append(StepNode(number, "op", f"layer{number}", operands, results, frozenset(dies)))
-    return graph
+        steps_read.append((operands, results))
+        reads.update(dict.fromkeys(chosen, number))
+    return graph_of(steps_read, {made[-1]})
+
+
+def graph_of(steps, returned):
+    """A graph of (operands, results) for each step, in which values die as early as they can."""
+    last = {}
+    for number, (operands, results) in enumerate(steps):
+        last.update(dict.fromkeys([*results, *(v for v in operands if v is not None)], number))
+    return [
+        StepNode(
+            number, "op", f"layer{number}", tuple(operands), tuple(results),
+            frozenset(v for v, end in last.items() if end == number and v not in returned),
+        )
+        for number, (operands, results) in enumerate(steps)
+    ]  # fmt: skip
 
 
 def infos_of(rng, graph, kinds=("op", "op", "op", "sharded", "view")):
