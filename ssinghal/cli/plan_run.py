@@ -163,9 +163,17 @@ def _capacity_lines(name: str, capacity: CapacityResult) -> list[str]:
     result = [
         f"{capacity.model}, {size}largest {capacity.goal} on {capacity.board}, policy {capacity.policy}: {table_cell(capacity)}"
     ]
-    for run in (capacity.fit, capacity.fail):
-        if run is not None:
-            result.append(f"  {format_shape(run.input_shape)}: {run.message}")
+    result += _edge_lines(capacity)
+    if capacity.in_l1 is not None:
+        result += ["  all activations in L1, but for the model's inputs and results:"]
+        result += [f"  {line}" for line in _edge_lines(capacity.in_l1)]
+    return result
+
+
+def _edge_lines(capacity: CapacityResult) -> list[str]:
+    """Returns both sides of one edge, and what is unknown or unlike the rest around it."""
+    sides = [run for run in (capacity.fit, capacity.fail) if run is not None]
+    result = [f"  {format_shape(run.input_shape)}: {run.message}" for run in sides]
     result += _untried_lines(capacity)
     for hole in capacity.edge.holes:
         run = capacity.edge.tried[hole.last_index]
@@ -185,6 +193,7 @@ def _untried_lines(capacity: CapacityResult) -> list[str]:
 
 
 def _capacity_json(name: str, capacity: CapacityResult) -> dict[str, object]:
+    in_l1 = {} if capacity.in_l1 is None else {"in_l1": _capacity_json(name, capacity.in_l1)}
     runs = [
         {
             "input": list(run.input_shape),
@@ -192,6 +201,7 @@ def _capacity_json(name: str, capacity: CapacityResult) -> dict[str, object]:
             "message": run.message,
             "peak_bytes": run.peak_bytes,
             "peak_share": run.peak_share,
+            "activations_bytes": run.activations_bytes,
         }
         for run in capacity.edge.tried.values()
     ]
@@ -206,4 +216,5 @@ def _capacity_json(name: str, capacity: CapacityResult) -> dict[str, object]:
         "no_verdict": [{"input": list(run.input_shape), "reason": run.message} for run in capacity.untried],
         "confirmed": capacity.edge.is_confirmed or capacity.edge.is_open,
         "runs": runs,
+        **in_l1,
     }

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from ssinghal.capacity.parameters import Goal
@@ -34,7 +34,11 @@ LIMITS = SearchLimits(neighbours=1, samples=0)
 
 @dataclass(frozen=True)
 class ModelRun:
-    """The outcome of one run of a model, as a search keeps it."""
+    """The outcome of one run of a model, as a search keeps it.
+
+    ``activations_bytes``: of activations that calls write to DRAM and read from there, over all banks: not the model's weights
+    and inputs that are read, nor its results that are written. None where calls were not watched.
+    """
 
     input_shape: Shape
     status: Status
@@ -43,6 +47,7 @@ class ModelRun:
     peak_share: float
     steps_sha256: str
     resource: Resource | None = None
+    activations_bytes: int | None = None
 
     @property
     def fits(self) -> bool | None:
@@ -51,8 +56,31 @@ class ModelRun:
 
 
 @dataclass(frozen=True)
+class RunInL1(ModelRun):
+    """The same run, as the answer to whether all activations stay in L1."""
+
+    @classmethod
+    def of(cls, run: ModelRun) -> RunInL1:
+        facts = {field.name: getattr(run, field.name) for field in fields(ModelRun)}
+        if run.fits and run.activations_bytes is not None:
+            moved = f"{run.activations_bytes:,} B of activations are" if run.activations_bytes else "no activation is"
+            facts["message"] = f"{moved} moved through DRAM; {run.message}"
+        return cls(**facts)
+
+    @property
+    def fits(self) -> bool | None:
+        if not super().fits:
+            return super().fits
+        return None if self.activations_bytes is None else not self.activations_bytes
+
+
+@dataclass(frozen=True)
 class CapacityResult:
-    """The edge of one model on one board under one policy."""
+    """The edge of one model on one board under one policy.
+
+    ``in_l1``: under a policy that places activations in L1, the edge up to which its plan moves none of them through DRAM,
+    beside the model's inputs and results.
+    """
 
     model: str
     board: str
@@ -60,6 +88,7 @@ class CapacityResult:
     goal: Goal
     shape: Shape
     edge: Edge[Shape, ModelRun]
+    in_l1: CapacityResult | None = None
 
     @property
     def fit(self) -> ModelRun | None:
@@ -91,21 +120,36 @@ class Explorer:
             self._file.close()
 
     def search(self, goal: Goal, shape: Shape, policy: PortingPolicy, board: str, stride: int = STRIDE) -> CapacityResult:
-        """Searches for the edge, starting at the requested input, as runs of larger inputs take longer."""
+        """Searches for the edge, starting at the requested input, as runs of larger inputs take longer.
+
+        Under a policy that places activations in L1 there are two; a run at one input serves both.
+        """
         values = shapes_of(goal, shape, stride)
 
         def hint(value: Shape) -> bool | None:
             return self._hint(value, policy, board)
 
+        def result(edge: Edge[Shape, ModelRun], in_l1: CapacityResult | None = None) -> CapacityResult:
+            return CapacityResult(self._recordings.model, board, str(policy), goal, shape, edge, in_l1)
+
         start = first_index(values, shape)
         edge = search_edge(values, lambda value: self._run(value, policy, board), hint, start=start, limits=LIMITS)
-        return CapacityResult(self._recordings.model, board, str(policy), goal, shape, edge)
+        if not policy.in_l1:
+            return result(edge)
+        start = min(start, start if edge.fit is None else edge.fit)
+
+        def run_in_l1(value: Shape) -> ModelRun:
+            return RunInL1.of(self._run(value, policy, board))
+
+        return result(edge, result(search_edge(values, run_in_l1, hint, start=start, limits=LIMITS)))
 
     def _hint(self, value: Shape, policy: PortingPolicy, board: str) -> bool | None:
         """Returns False where arithmetic rules a fit out; only a run decides that a model fits."""
         trace = self._recordings.at(value)
         if isinstance(trace, str):
             return None
+        if policy.activations is not None and policy.activations.is_block_float:
+            return None  # the arithmetic has activations in the model's dtype
         bounds = arithmetic(trace, load_board(board), policy.weights)
         overwrites = Rewrite.SOFTMAX_IN_PLACE in policy.rewrites
         outlook = bounds.outlook_in_place if overwrites or Rewrite.SDPA in policy.rewrites else bounds.outlook
@@ -133,7 +177,9 @@ class Explorer:
 def _model_run(value: Shape, result: PlanResult) -> ModelRun:
     resource = None if result.failure is None else result.failure.verdict.resource
     message = verdict_line(result)
-    return ModelRun(value, result.status, message, result.peak_bytes, result.peak_share, result.steps_sha256, resource)
+    watched = [use.activations_moved_bytes for use in result.steps] if any(use.dram_moved_bytes for use in result.steps) else []
+    moved = sum(watched) if watched else None
+    return ModelRun(value, result.status, message, result.peak_bytes, result.peak_share, result.steps_sha256, resource, moved)
 
 
 def first_index(values: Sequence[Shape], shape: Shape) -> int:
@@ -164,7 +210,14 @@ def _journal_runs(path: Path) -> Iterator[tuple[str, ModelRun]]:
 
 
 def table_cell(capacity: CapacityResult) -> str:
-    """Formats an edge for a table: what fits, the next input that does not, and the first without a verdict between them."""
+    """Formats an edge for a table: what fits, the next input that does not, and the first without a verdict between them; then
+    the edge up to which all activations stay in L1."""
+    if capacity.in_l1 is not None:
+        return f"{_cell(capacity)}; all in L1: {_cell(capacity.in_l1)}"
+    return _cell(capacity)
+
+
+def _cell(capacity: CapacityResult) -> str:
 
     def size(run: ModelRun) -> str:
         return size_of(capacity.goal, run.input_shape)

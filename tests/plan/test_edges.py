@@ -30,6 +30,17 @@ MODULE = """
 
     def map(): return Model(), torch.empty(1, 3, 64, 96)
 
+    class Tokens(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(1024, 1024), torch.nn.Linear(1024, 1024)
+
+        def forward(self, x): return self.b(torch.relu(self.a(x)))
+
+    def tokens(*shape): return Tokens(), torch.empty(shape)
+
+    def single(*shape): return torch.nn.Linear(4096, 4096), torch.empty(shape)
+
     def own(): return Model(), torch.empty(46, 8192, 8192)
 """
 
@@ -139,3 +150,28 @@ def test_what_cannot_be_searched_is_one_line_before_a_device_opens(run, edge_of,
 def test_a_missing_package_ends_a_search_before_it_starts(tmp_path, arguments, package):
     done = run_without((package,), tmp_path, "plan", *arguments)
     one_line(done, f"{package} is not installed")
+
+
+@needs_torch
+@pytest.mark.virtual_device
+def test_policy_l1_has_an_edge_up_to_which_activations_stay_in_l1(edge_of):
+    """relu holds its operand and its result: 2 x 256 x 1,024 x 2 B over 64 cores are 16,384 B of each core for each of a batch,
+    and a core of an n150 has 1,393,312 - 32,768 (L1_SMALL) = 1,360,544 B, which are 83 times 16,384 and 672 B more."""
+    code, edge = edge_of("tokens", "--policy", "l1", shape="82,256,1024", goal="batch")
+    in_l1 = edge["in_l1"]
+    assert (code, in_l1["fits"], in_l1["does_not"]) == (0, [83, 256, 1024], [84, 256, 1024])
+    assert in_l1["confirmed"]
+    assert edge["fits"][0] > 84, "DRAM takes more"
+    moved = {tuple(run["input"]): run["activations_bytes"] for run in in_l1["runs"]}
+    assert moved[83, 256, 1024] == 0
+    tensor = 84 * 256 * 1024 * 2
+    assert moved[84, 256, 1024] in (2 * tensor, 4 * tensor), "written to DRAM and read from it, once or for both tensors"
+
+
+@needs_torch
+@pytest.mark.virtual_device
+def test_inputs_results_and_weights_are_no_activations_of_an_edge(edge_of):
+    """One call reads the input and the weight from DRAM and writes the result there: nothing else is moved."""
+    code, edge = edge_of("single", "--policy", "l1", shape="1,32,4096", goal="batch")
+    assert (code, edge["in_l1"]["fits"]) == (0, edge["fits"])
+    assert {run["activations_bytes"] for run in edge["in_l1"]["runs"]} == {0}
