@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ssinghal.capture.trace import ValueKind
 from ssinghal.core.memory_config import BufferType
@@ -22,7 +22,7 @@ from ssinghal.device.session import Session
 from ssinghal.plan.memory_audit import KINDS, stored_spec
 from ssinghal.plan.placement import Traffic
 from ssinghal.tracker.arguments import ArgumentWriter
-from ssinghal.tracker.events import Event, EventReader
+from ssinghal.tracker.events import Event, EventReader, planned_programs
 from ssinghal.tracker.shadow import nodes_without_dispatch
 
 # Programs that change where a tensor is and not its elements, by TTNN's names.
@@ -36,11 +36,20 @@ _LAYOUT_CHANGES = frozenset(
 _L1, _TENSORS = 1, (0, 1)  # TTNN's numbers of the buffers that tensors have; others are tables
 
 
+class Unsized(NamedTuple):
+    """A program whose buffers TTNN did not report."""
+
+    name: str
+    nth: int
+    live_bytes: int
+
+
 @dataclass
 class StepMeter:
     """What calls did. Peaks are bytes per bank, with all that was allocated before.
 
-    ``l1_peak_bytes``: tensors and program buffers together. ``unknown``: programs whose buffers TTNN did not report.
+    ``l1_peak_bytes``: tensors and program buffers together. ``unknown``: programs whose buffers TTNN did not report, each with
+    which of its name it was in the step and the L1 that was allocated then.
     ``read``: bytes that were read from the model's own buffers in DRAM, by kind. ``written``: bytes of each buffer that was
     written to DRAM, by address; both over all banks.
     """
@@ -50,9 +59,26 @@ class StepMeter:
     program_bytes: int = 0
     peaks: dict[BufferType, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     calls: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
+    unknown: list[Unsized] = field(default_factory=list)
+    programs: Counter[str] = field(default_factory=Counter)
     read: Counter[ValueKind] = field(default_factory=Counter)
     written: dict[int, int] = field(default_factory=dict)
+
+    def note_program(self, size_bytes: int, live_bytes: int) -> None:
+        """``size_bytes``: of its buffers in a core's L1. ``live_bytes``: what was allocated there when it ran."""
+        self.program_bytes = max(self.program_bytes, size_bytes)
+        self.l1_peak_bytes = max(self.l1_peak_bytes, live_bytes + size_bytes)
+
+    def note_without_dispatch(self, nodes: Sequence[Mapping[str, Any]]) -> None:
+        """Fills in unknown programs from the graph of the same step without dispatch; empty where that did not work."""
+        sizes = planned_programs(nodes)
+        still = []
+        for program in self.unknown:
+            if program.nth < len(sizes.get(program.name, ())):
+                self.note_program(sizes[program.name][program.nth], program.live_bytes)
+            else:
+                still.append(program)
+        self.unknown = still
 
 
 @dataclass(frozen=True)
@@ -111,6 +137,7 @@ class CallMeter:
         if any(event[0] == "p" for event in events):  # a call without any program only views its operands, or frees them
             self.step.calls.append(name)
             self._note_traffic(name, seen, results, nodes)
+            self.step.traffic += Traffic(2 * sum(_temporary(events)))  # written, then read
         return returned[0]
 
     def _events(
@@ -147,11 +174,11 @@ class CallMeter:
         sizes = {seen.place: seen.booked_bytes for seen in operands}
         for event in events:
             if event[0] == "p":
-                size = int(event[2] or 0)
+                name = str(event[1])
                 if event[3] == "unknown":
-                    step.unknown.append(str(event[1]))
-                step.program_bytes = max(step.program_bytes, size)
-                step.l1_peak_bytes = max(step.l1_peak_bytes, live[BufferType.L1] + size)
+                    step.unknown.append(Unsized(name, step.programs[name], live[BufferType.L1]))
+                step.programs[name] += 1
+                step.note_program(int(event[2] or 0), live[BufferType.L1])
                 continue
             kind = BufferType(event[1])
             if event[0] == "+":
@@ -182,6 +209,16 @@ class CallMeter:
             if seen.in_dram:
                 self.owned.pop(seen.place[1], None)
                 self.step.written[seen.place[1]] = seen.total_bytes
+
+
+def _temporary(events: Iterable[Event]) -> Iterator[int]:
+    """Yields the bytes of each tensor in DRAM that a call allocated and freed, over all banks."""
+    sizes: dict[int, int] = {}
+    for kind, *values in events:
+        if kind == "+" and values[0] == BufferType.DRAM:
+            sizes[values[1]] = values[3]
+        elif kind == "-" and values[0] == BufferType.DRAM and values[1] in sizes:
+            yield sizes.pop(values[1])
 
 
 def _resharded(nodes: Iterable[Mapping[str, Any]]) -> Iterator[int]:

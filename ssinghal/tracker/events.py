@@ -93,6 +93,20 @@ class EventReader:
         return booked_bytes(size, self._granule)
 
 
+def planned_programs(nodes: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """Returns the program buffers per core of each program of a graph without dispatch, by name and in order."""
+    plans: dict[str, list[ProgramPlan]] = {}
+    plan: ProgramPlan | None = None
+    for node, function, _ in _within(nodes):
+        kind = node["node_type"]
+        if kind == "circular_buffer_deallocate_all" and function is not None:
+            plan = ProgramPlan()
+            plans.setdefault(str(function["params"]["name"]), []).append(plan)
+        elif plan is not None and kind in _PROGRAM_BUFFERS:
+            plan.place(node["params"])
+    return {name: [plan.size for plan in made] for name, made in plans.items()}
+
+
 def _within(nodes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | None, int]]:
     """Yields each node with the function that it is in, and which of those of that name it is in the graph."""
     functions: list[tuple[Mapping[str, Any], int]] = []

@@ -36,8 +36,9 @@ def _pooled(operands: Operands, image: MemoryConfig) -> Iterator[StepChoice]:
 
 
 def global_pool(planned: PlannedCall, operands: Operands, board: Board) -> Iterator[StepChoice]:
-    """Reduces maps to points: from shards or interleaved, to interleaved, since points are few."""
-    yield from interleaved(planned, operands, board)
+    """Reduces maps to points in interleaved memory of L1, since points are few; TTNN makes shards interleaved there itself."""
+    moves = moves_to(operands, L1)
+    yield from dict.fromkeys((StepChoice(memory=L1), StepChoice(moves=moves, memory=L1)))
 
 
 def upsample(planned: PlannedCall, operands: Operands, board: Board) -> Iterator[StepChoice]:

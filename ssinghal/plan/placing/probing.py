@@ -6,6 +6,7 @@ what was seen is kept under that.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from ssinghal.plan.step_run import placed_results
 from ssinghal.plan.weights import Prepared, ResidentWeights
 from ssinghal.runner.probe import TTNN_ERRORS
 from ssinghal.runner.tasks import PoolOptions, Task
+from ssinghal.tracker.shadow import nodes_without_dispatch
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,15 @@ class _StepTrials:
         (self.planned,) = planned_steps(probe.trace)
 
     def outcome(self, request: StepRequest) -> Outcome:
+        """Returns what one request does. One that finds no room for its tables gets a region that holds no others."""
+        outcome = self._outcome(request)
+        if outcome.failure is None or outcome.failure.resource is not Resource.L1_SMALL_BUFFER:
+            return outcome
+        if self.session.clear():
+            self.session.reopen()
+        return self._outcome(request)
+
+    def _outcome(self, request: StepRequest) -> Outcome:
         planned = self.planned
         if not isinstance(planned, PlannedCall):
             return Outcome(failure=Verdict(Status.UNSUPPORTED, message=planned.reason))
@@ -114,7 +125,7 @@ class _StepTrials:
         return Outcome(failure=verdict)
 
     def _tried(self, planned: PlannedCall, request: StepRequest, ops: LayoutOps, store: dict[int, HeldTensor]) -> Outcome:
-        session, values, meter = self.session, self.probe.trace.values, self.meter
+        session, meter = self.session, self.meter
         choices = {planned.number: request.choice}
         policy = self.probe.policy
         residents = ResidentWeights(
@@ -130,15 +141,10 @@ class _StepTrials:
         residents.decide_specs([planned])
         residents.place_all([planned])
         before = session.allocated_bytes()
-        for position, form in request.operands:
-            number = planned.operands[position]
-            if number not in store:
-                store[number] = HeldTensor(session.empty(form.spec), form.axes)
-        dying = frozenset(planned.operands[position] for position in self.probe.dies)
-        shapes = [values[number].shape for number in planned.results]
+        store.update(self._operands(planned, request))
         step = meter.start()
         start = session.memory(BufferType.L1).allocated_bytes
-        results = placed_results(Work(planned, ops, residents, store, shapes, dying), request.choice)
+        results = placed_results(self._work(planned, ops, residents, store), request.choice)
         end = session.memory(BufferType.L1).allocated_bytes
         small = session.memory(BufferType.L1_SMALL).allocated_bytes
         positions = {number: position for position, number in reversed(list(enumerate(planned.operands)))}
@@ -150,17 +156,40 @@ class _StepTrials:
             for position, number in enumerate(planned.operands)
             if number in store and store[number].tensor.is_allocated()
         }
+        held = tuple(Held(self._form(x), addresses.get(int(x.tensor.buffer_address()))) for x in results)
+        if step.unknown:
+            results.clear()
+            step.note_without_dispatch(self._repeated(planned, request, residents))
         return Outcome(
             operands,
-            tuple(Held(self._form(x), addresses.get(int(x.tensor.buffer_address()))) for x in results),
+            held,
             max(step.l1_peak_bytes, start, end) - before.get(BufferType.L1, 0),
             step.program_bytes,
             small,
             max(0, step.peaks[BufferType.DRAM] - before.get(BufferType.DRAM, 0)),
             step.traffic,
             None,
-            (*step.calls, *step.unknown),
+            (*step.calls, *(program.name for program in step.unknown)),
         )
+
+    def _operands(self, planned: PlannedCall, request: StepRequest) -> dict[int, HeldTensor]:
+        forms = {planned.operands[position]: form for position, form in reversed(request.operands)}
+        return {number: HeldTensor(self.session.empty(form.spec), form.axes) for number, form in forms.items()}
+
+    def _work(self, planned: PlannedCall, ops: LayoutOps, residents: ResidentWeights, store: Mapping[int, HeldTensor]) -> Work:
+        dying = frozenset(planned.operands[position] for position in self.probe.dies)
+        shapes = [self.probe.trace.values[number].shape for number in planned.results]
+        return Work(planned, ops, residents, store, shapes, dying)
+
+    def _repeated(self, planned: PlannedCall, request: StepRequest, residents: ResidentWeights) -> list[dict[str, Any]]:
+        """Returns the graph of the same step without dispatch, on operands that are allocated there: nothing can be freed."""
+        ops = LayoutOps(self.session, self.probe.policy)
+
+        def repeat() -> None:
+            store = self._operands(planned, request)
+            placed_results(self._work(planned, ops, residents, store), request.choice)
+
+        return nodes_without_dispatch(self.session.graph, repeat)
 
     def _form(self, x: HeldTensor) -> Form:
         spec = self.session.spec_of(x.tensor)
