@@ -209,13 +209,13 @@ class Search:
     def _spillable(self) -> list[frozenset[int]]:
         """Returns for each step the operands that may be spilled because L1 was missed later on while they are live.
 
-        At the step that reads a value next, an option that does not fit alone counts too, as the value is part of it. A result
-        of that step that is a view of the value takes as much L1 as long as it is live itself.
+        At a step that reads a value, an option that does not fit alone counts too, as the value is part of it. A result of that
+        step that is a view of the value takes as much L1 as long as it is live itself.
         """
         missed = sorted(self.missed)
         end = len(self.steps)
         next_read: dict[int, int] = {}
-        wanted: dict[int, bool] = {}  # value -> whether it would better be in DRAM, from the step at hand to its next read
+        wanted: dict[int, bool] = {}  # value -> whether it would better be in DRAM at its next read or later
         spillable: list[frozenset[int]] = []
         for step in reversed(self.steps):
 
@@ -223,10 +223,11 @@ class Search:
                 read = next_read.get(value, end)
                 return wanted.get(value, False) or bisect_left(missed, read) > bisect_right(missed, index)
 
-            spillable.append(frozenset(i for i in step.survivors if better_in_dram(step.operands[i])))
+            allowed = frozenset(i for i in step.survivors if better_in_dram(step.operands[i]))
+            spillable.append(allowed)
             here = step.index in self.missed or step.index in self.menus.exceeded
             views = self.menus.views.get(step.index, set())
             viewed = {operand for operand, result in views if better_in_dram(result)}
-            for value in step.operands:
-                next_read[value], wanted[value] = step.index, here or value in viewed
+            for i, value in enumerate(step.operands):
+                next_read[value], wanted[value] = step.index, here or value in viewed or i in allowed
         return spillable[::-1]
