@@ -9,7 +9,7 @@ from ssinghal.device.code_writer import RecordedCall, references
 from ssinghal.plan.program.functions import TOP, Part, parts_of
 from ssinghal.plan.program.recording import Holding, RecordedStep, Recording
 from ssinghal.plan.program.residents import GEOMETRY, conv_constant
-from ssinghal.plan.program.text import Names, Settings, broken, identifier, quoted, sentence_lines, shared_start
+from ssinghal.plan.program.text import Names, Settings, broken, identifier, quoted, sentence_lines, shared_name
 from ssinghal.plan.program.transcript import Freed
 
 CONVOLUTIONS = frozenset({"ttnn.conv2d", "ttnn.conv1d", "ttnn.conv_transpose2d"})
@@ -126,7 +126,7 @@ class BodyWriter:
         for _, positions in sorted(alike.items(), key=lambda item: item[1]):
             paths = [self.parts[position].path for position in positions]
             is_shared = len(set(paths)) > 1
-            name = self._names.take(identifier(f"{shared_start(paths).rstrip('._')}_block" if is_shared else paths[0]))
+            name = self._names.take(identifier(shared_name(paths) if is_shared else paths[0]))
             functions.append(self._function(positions[0], self.parts[positions[0]], name, is_shared=is_shared, paths=paths))
             for position in positions:
                 self._called[position] = (name, is_shared)
@@ -246,8 +246,10 @@ class BodyWriter:
         held = part.steps[-1].held
         if len(leaving) != 1 or leaving[0] not in held or held[leaving[0]].number not in scope.known:
             return []
+        creator = self.recording.trace.values[leaving[0]].name  # a batch norm, where it is folded into the convolution
+        path = part.path if f"{creator}.".startswith(f"{part.path}.") else creator
         name = scope.known[held[leaving[0]].number]
-        return broken("", f"check({quoted(part.path)}, {name}, {form(held[leaving[0]])})", "    ")
+        return broken("", f"check({quoted(path)}, {name}, {form(held[leaving[0]])})", "    ")
 
 
 def form(holding: Holding) -> str:

@@ -98,12 +98,29 @@ def _no_tensor(number: int) -> str:
 
 
 def _name_of(text: str) -> str:
-    """Returns a name for an expression: the kind of a sharded memory with the shape of its shards, else its class."""
+    """Returns a name for an expression: of a sharded memory its kind, shards and cores, of a convolution's config its shards;
+    else its class.
+
+    >>> _name_of("ttnn.MatmulMultiCoreReuseMultiCast1DProgramConfig(per_core_M=1)")
+    'MATMUL_MULTI_CORE_REUSE_MULTI_CAST_1D_PROGRAM_CONFIG'
+    """
     sharded = re.match(r"ttnn\.MemoryConfig\(ttnn\.TensorMemoryLayout\.(\w+),.*\]\), \[([\d, ]+)\]", text)
     if sharded:
-        return f"{sharded[1]}_{sharded[2].replace(', ', 'X')}"
+        return f"{sharded[1]}_{sharded[2].replace(', ', 'X')}_ON_{_cores(text)}"
+    shards = re.search(r"shard_layout=ttnn\.TensorMemoryLayout\.(\w+)", text)
+    if shards and text.startswith("ttnn.Conv2dConfig("):
+        return f"CONV_{shards[1]}" + ("_FREES_INPUT" if "deallocate_activation=True" in text else "")
     kind = text.partition("(")[0].rpartition(".")[2]
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind).upper()
+    return re.sub(r"(?<=[a-z])(?=[A-Z0-9])|(?<=\dD)(?=[A-Z])", "_", kind).upper()
+
+
+def _cores(text: str) -> str:
+    """Returns the columns and rows of the cores in an expression, or their number where they are no rectangle."""
+    ranges = re.findall(r"CoreRange\(ttnn\.CoreCoord\((\d+), (\d+)\), ttnn\.CoreCoord\((\d+), (\d+)\)\)", text)
+    sizes = [(int(c) - int(a) + 1, int(d) - int(b) + 1) for a, b, c, d in ranges]
+    if len(sizes) == 1:
+        return f"{sizes[0][0]}X{sizes[0][1]}"
+    return f"{sum(columns * rows for columns, rows in sizes)}_CORES"
 
 
 def broken(start: str, text: str, indent: str = "", end: str = "") -> list[str]:
@@ -148,15 +165,28 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def shared_start(texts: Sequence[str]) -> str:
-    """Returns what all texts begin with, character by character.
+def shared_name(paths: Sequence[str]) -> str:
+    """Returns a name for modules that are alike: what their paths have in common.
 
-    >>> shared_start(["layers.layer_1", "layers.layer_2"])
-    'layers.layer_'
+    >>> shared_name(["layer1.1", "layer1.2"]), shared_name(["encoder.layer_1", "encoder.layer_2"])
+    ('layer1.block', 'encoder.layer')
+    >>> shared_name(["model.6.m.0.attn", "model.6.m.1.attn"]), shared_name(["model.11", "model.17"])
+    ('model.6.m.attn', 'model.block')
     """
-    first, last = min(texts), max(texts)
-    same = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return first[:same]
+    parts = [path.split(".") for path in paths]
+    named = [[_without_number(part) for part in path] for path in parts]
+    shared = [
+        column[0] if len(set(column)) == 1 else names[0]
+        for column, names in zip(zip(*parts, strict=False), zip(*named, strict=False), strict=True)
+        if len(set(column)) == 1 or (names[0] and len(set(names)) == 1)
+    ]
+    ends_alike = named[0][-1] and len({path[-1] for path in named}) == 1
+    return ".".join(shared if ends_alike else [*shared, "block"])
+
+
+def _without_number(part: str) -> str:
+    """Returns a part of a path without the number at its end, "" for a number alone."""
+    return re.sub(r"_?\d+$", "", part)
 
 
 def sentence_lines(text: str, indent: str) -> list[str]:
