@@ -252,20 +252,21 @@ def settings_and_moves(step: StepPlacement) -> str:
 
 
 def why_not_better(step: StepPlacement) -> str:
-    """Returns what stops placements of a step that move less, "" where it moves nothing but the model's own bytes and its
-    results stay in L1."""
-    if not step.resharded_bytes and step.activations_bytes == 0 and all(result.stays for result in step.results):
+    """Returns what stops calls of a step that move less, "" where it moves nothing but the model's own bytes, to L1."""
+    if not step.resharded_bytes and step.activations_bytes == 0 and all(result.l1_bytes for result in step.results):
         return ""
     cheaper = [one for one in step.not_chosen if one.saved_bytes is not None and one.saved_bytes > 0]
     rules = list(dict.fromkeys(one.reason for one in step.not_chosen if one.saved_bytes is None))
     parts = [_alternative(cheaper[0])] if cheaper else []
     if rules:
         more = [f"{len(rules) - RULES_SHOWN} more rules"] if len(rules) > RULES_SHOWN else []
-        parts.append("rejected are others: " + "; ".join([*(cut(rule, WIDTH) for rule in rules[:RULES_SHOWN]), *more]))
+        parts.append("others are rejected: " + "; ".join([*(cut(rule, WIDTH) for rule in rules[:RULES_SHOWN]), *more]))
     return "; ".join(parts) or "none of the ways to call it that were tried moves less here"
 
 
 def _alternative(one: NotChosen) -> str:
+    if one.over_bytes is None:
+        return f"{one.choice} would fit and move {one.saved_bytes:,} B less here, but is no part of the best plan found"
     return f"{one.choice} would move {one.saved_bytes:,} B less, but {one.reason}"
 
 

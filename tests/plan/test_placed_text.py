@@ -226,10 +226,12 @@ def test_results_in_the_same_memory_are_counted():
 
 
 def test_a_step_that_moves_only_the_models_own_bytes_needs_no_reason():
+    """Nor does one whose result a later step moves to DRAM, which states why."""
     rule = NotChosen("result in l1:width", None, None, "a rule")
-    assert why_not_better(step(0, "a", not_chosen=(rule,))) == ""
+    for moved_later in (L1, replace(L1, stays=False)):
+        assert why_not_better(step(0, "a", results=(moved_later,), not_chosen=(rule,))) == ""
     for worse in ({"results": (DRAM,)}, {"resharded_bytes": 1}, {"activations_bytes": 1}):
-        assert why_not_better(step(0, "a", not_chosen=(rule,), **worse)) == "rejected are others: a rule"
+        assert why_not_better(step(0, "a", not_chosen=(rule,), **worse)) == "others are rejected: a rule"
 
 
 def test_reasons_are_the_cheapest_alternative_then_each_rule_once():
@@ -239,7 +241,14 @@ def test_reasons_are_the_cheapest_alternative_then_each_rule_once():
         *(NotChosen(f"way {n}", None, None, f"rule {n % 4}") for n in range(8)),
     )
     assert why_not_better(step(0, "a", results=(DRAM,), not_chosen=choices)) == (
-        "result in l1 would move 100 B less, but needs 64 B more; rejected are others: rule 0; rule 1; 2 more rules"
+        "result in l1 would move 100 B less, but needs 64 B more; others are rejected: rule 0; rule 1; 2 more rules"
+    )
+
+
+def test_a_choice_that_fits_and_moves_less_here_is_named_so():
+    fits = NotChosen("result in l1", 50, None, "fits here")
+    assert why_not_better(step(0, "a", results=(DRAM,), not_chosen=(fits,))) == (
+        "result in l1 would fit and move 50 B less here, but is no part of the best plan found"
     )
 
 

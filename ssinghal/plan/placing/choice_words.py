@@ -42,7 +42,7 @@ def settings_text(choice: StepChoice) -> str:
 
 def _parts(name: str, value: Any) -> Iterator[str]:
     if not isinstance(value, Mapping):
-        yield f"{_NAMES.get(name, name)} {_value(value)}"
+        yield _NAMES.get(name, name) if value is True else f"{_NAMES.get(name, name)} {_value(value)}"
         return
     if "slice_type" in value:
         count = f" x {value['num_slices']}" if value.get("num_slices") else ""

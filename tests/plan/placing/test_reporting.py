@@ -152,7 +152,7 @@ def test_choices_are_put_into_words(choice, text):
     ("setting", "text"),
     [
         ({"type": "Conv2dSliceConfig", "slice_type": "DRAMSliceHeight", "num_slices": 4}, "slices of rows x 4"),
-        ({"type": "Conv2dConfig", "enable_act_double_buffer": True}, "enable_act_double_buffer True"),
+        ({"type": "Conv2dConfig", "enable_act_double_buffer": True}, "enable_act_double_buffer"),
         ([8, 4], "a_setting 8x4"),
     ],
 )
