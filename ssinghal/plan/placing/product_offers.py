@@ -78,7 +78,8 @@ def _products(x: TensorSpec, columns: int, board: Board) -> Iterator[tuple[Memor
         parts = inner // shard.shape[1]
         wide = ceil_div(product.columns, across)
         yield L1, over_grid(product, (across, down), Blocking(parts))
-        result = _shards(ShardKind.BLOCK, shard.shape[0] // TILE_EDGE, wide, shard.cores)
+        used = Cores.grid(ceil_div(product.columns, wide), down)
+        result = _shards(ShardKind.BLOCK, shard.shape[0] // TILE_EDGE, wide, used)
         yield result, over_grid(product, (across, down), Blocking(parts, sharded_result=True))
     else:
         parts = inner // shard.shape[1]
@@ -179,7 +180,7 @@ def rows_alone(planned: PlannedCall, operands: Operands, board: Board) -> Iterat
     """Interleaved; or in the operand's own shards, where each core has complete rows."""
     yield from interleaved(planned, operands, board)
     memory = operands[0].form.memory if 0 in operands else DRAM
-    if memory.shard is not None:
+    if memory.shard is not None and memory.shard.kind is ShardKind.HEIGHT:
         yield StepChoice(memory=memory)
 
 
