@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssinghal.core.memory_config import MemoryConfig
+from ssinghal.core.memory_config import BufferType, MemoryConfig
 from ssinghal.core.tensors import TILE_EDGE, DType, Layout, Shape, TensorSpec, round_up
 from ssinghal.device.session import Session
 from ssinghal.operators.settings.passing import built
@@ -23,10 +23,14 @@ from ssinghal.plan.policy import PortingPolicy
 
 @dataclass
 class HeldTensor:
-    """A value on the device. Two values that are views of each other hold the same tensor."""
+    """A value on the device. Two values that are views of each other hold the same tensor.
+
+    ``is_constant``: a weight or constant, which a conversion does not replace.
+    """
 
     tensor: Any
     axes: AxisLayout
+    is_constant: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -71,8 +75,13 @@ class LayoutOps:
         return {} if self.is_sharded(x) else self.beside(x)
 
     def beside(self, x: HeldTensor) -> dict[str, Any]:
-        """Returns the argument that leaves a converted tensor in the memory that it is in, interleaved."""
-        return {"memory_config": self.session.memory_config(L1 if self.is_in_l1(x) else DRAM, self.ttnn)}
+        """Returns the argument that leaves a converted tensor in the memory that it is in, interleaved.
+
+        A constant is converted for the call alone, into the memory of its results.
+        """
+        memory = self.choice.memory
+        for_call = x.is_constant and memory is not None and memory.buffer is BufferType.L1
+        return {"memory_config": self.session.memory_config(L1 if for_call or self.is_in_l1(x) else DRAM, self.ttnn)}
 
     def settings(self, function: str) -> dict[str, Any]:
         """Returns the settings of the step's choice as TTNN's objects. ``function``: of TTNN, which takes them."""

@@ -125,7 +125,8 @@ class ResidentWeights:
 
     def as_activation(self, step: PlannedCall, position: int) -> HeldTensor:
         """Returns a constant that is laid out like an activation."""
-        return HeldTensor(self.tensor(step, position), AxisLayout.plain(self.trace.values[step.operands[position]].shape))
+        axes = AxisLayout.plain(self.trace.values[step.operands[position]].shape)
+        return HeldTensor(self.tensor(step, position), axes, is_constant=True)
 
     def dtype_of(self, step: PlannedCall, position: int) -> DType:
         """Returns the dtype of a resident operand: the policy's where TTNN takes such weights, else the call's.

@@ -94,6 +94,25 @@ def test_a_layout_describes_the_device_tensor(drawn):
 
 
 @quickly
+@given(placed(), st.sampled_from((1, 2, 5)))
+def test_a_product_over_the_last_dim_keeps_the_order_of_the_others(drawn, columns):
+    """The device multiplies its rows once the last dim is innermost, and the layout of the result reads the product."""
+    x, axes, flat = drawn
+    if not x.ndim:
+        return
+    weight = np.arange(x.shape[-1] * columns).reshape(x.shape[-1], columns) % 7 - 3
+    shuffle = axes.shuffle_last()
+    moved = flat if shuffle is None else flat.reshape(shuffle.shape).transpose(shuffle.dims).reshape(-1)
+    assert (read(axes.with_last_innermost(), moved) == x).all()
+    outer = [a for a in axes.order if a not in axes.dims[-1]]
+    assert axes.with_last_innermost().order[: len(outer)] == tuple(outer)
+    result = axes.with_last_innermost().with_last_dim(columns)
+    assert result.shape == (*x.shape[:-1], columns)
+    assert result.volume == math.prod(result.shape)
+    assert (read(result, (moved.reshape(-1, x.shape[-1]) @ weight).reshape(-1)) == x @ weight).all()
+
+
+@quickly
 @given(placed(), st.data())
 def test_a_shuffle_brings_the_dims_into_any_order(drawn, data):
     x, axes, flat = drawn
