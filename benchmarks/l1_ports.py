@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from port_layers import Layer, matched, plan_layers, port_layers, unmatched
-from port_records import forward, l1_peaks, read_calls, resident_bytes
+from port_records import forward, input_bytes, l1_peaks, read_calls, resident_bytes
 
 from ssinghal.capture.trace_library import find_trace
 from ssinghal.core.boards import load_board
@@ -51,18 +51,21 @@ def main() -> None:
 def comparison(record: Path, plan_file: Path, trace_name: str, *, all_layers: bool) -> str:
     """Returns the tables in Markdown. InvalidCase for files that are not what they should be."""
     board, plan = load_board(BOARD), read_plan(plan_file)
-    calls = forward(read_calls(record))
+    all_calls = read_calls(record)
+    calls = forward(all_calls)
     trace = rewritten(find_trace(trace_name), policy_of(plan))
     port, planned = port_layers(calls, board), plan_layers(trace, planned_steps(trace), plan["steps"], forms_of(plan))
     pairs = matched(port, planned)
     lost = list(unmatched(port, (i for i, _ in pairs))), list(unmatched(planned, (j for _, j in pairs)))
     unknown = sum(call.unknown_programs for call in calls)
     peaks = l1_peaks(calls), (plan["l1_peak_bytes"], max(use["l1_total_peak_bytes"] for use in plan["steps"]))
-    own = sum(use["weights_read_bytes"] + use["inputs_read_bytes"] for use in plan["steps"])
+    inputs = input_bytes(all_calls, board), sum(use["inputs_read_bytes"] for use in plan["steps"])
+    weights = sum(use["weights_read_bytes"] for use in plan["steps"])
+    own = resident_bytes(calls, board), weights + inputs[1]
     lines = [
         f"{record.name} and {plan['model']} under {plan['policy_name']}: {plan['status']}",
         "",
-        *_totals((port, planned), (resident_bytes(calls, board), own), peaks),
+        *_totals((port, planned), own, inputs, peaks),
         "",
         f"{len(pairs)} layers match; {_left(lost[0])} of the port and {_left(lost[1])} of the plan do not",
         f"{unknown} programs of the port have buffers that TTNN did not report: its peak with programs is at least that",
@@ -100,9 +103,15 @@ def policy_of(plan: dict[str, Any]) -> PortingPolicy:
 
 
 def _totals(
-    layers: tuple[Sequence[Layer], Sequence[Layer]], own: tuple[int, int], peaks: tuple[tuple[int, int], tuple[int, int]]
+    layers: tuple[Sequence[Layer], Sequence[Layer]],
+    own: tuple[int, int],
+    inputs: tuple[int, int],
+    peaks: tuple[tuple[int, int], tuple[int, int]],
 ) -> list[str]:
-    """Returns a table of the sums over the port's layers and the plan's. ``own``: weights and inputs that each reads."""
+    """Returns a table of the sums over the port's layers and the plan's.
+
+    ``own``: the bytes of weights and inputs that each reads from DRAM; ``inputs``: of inputs alone.
+    """
     theirs, ours = (sum((layer.traffic for layer in side), Traffic()) for side in layers)
     rows = [
         ("through DRAM", theirs.dram_bytes, ours.dram_bytes),
@@ -110,6 +119,7 @@ def _totals(
         ("... activations and results", theirs.dram_bytes - own[0], ours.dram_bytes - own[1]),
         ("resharded", theirs.reshard_bytes, ours.reshard_bytes),
         ("DRAM and resharded", theirs.cost[0], ours.cost[0]),
+        ("... without the inputs", theirs.cost[0] - inputs[0], ours.cost[0] - inputs[1]),
         ("layout changes", theirs.changes, ours.changes),
         ("L1 of tensors, most per core", peaks[0][0], peaks[1][0]),
         ("L1 with programs, most per core", peaks[0][1], peaks[1][1]),

@@ -190,6 +190,16 @@ def resident_bytes(calls: Iterable[PortCall], board: Board) -> int:
     return read
 
 
+def input_bytes(calls: Sequence[PortCall], board: Board) -> int:
+    """Returns the bytes of the last tensor that was placed, the model's input, that the forward after it reads from DRAM."""
+    placed = next((call for call in reversed(calls) if call.name in PLACING and any(x.is_there for x in call.results)), None)
+    if placed is None:
+        return 0
+    places = {x.place for x in placed.results if x.is_there}
+    reads = (x for call in forward(calls) for x in call.read_from_dram)
+    return sum(x.total_bytes(board) for x in reads if x.place in places)
+
+
 def _call(line: Mapping[str, Any], where: str) -> PortCall:
     try:
         programs = tuple(PortProgram(p["name"], p["l1"], p.get("prog_bytes")) for p in line["programs"])
