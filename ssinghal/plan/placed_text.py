@@ -259,7 +259,8 @@ def why_not_better(step: StepPlacement) -> str:
     rules = list(dict.fromkeys(one.reason for one in step.not_chosen if one.saved_bytes is None))
     parts = [_alternative(cheaper[0])] if cheaper else []
     if rules:
-        more = [f"{len(rules) - RULES_SHOWN} more rules"] if len(rules) > RULES_SHOWN else []
+        left = len(rules) - RULES_SHOWN
+        more = [f"{left} more rule{'s' if left > 1 else ''}"] if left > 0 else []
         parts.append("others are rejected: " + "; ".join([*(cut(rule, WIDTH) for rule in rules[:RULES_SHOWN]), *more]))
     return "; ".join(parts) or "none of the ways to call it that were tried moves less here"
 
