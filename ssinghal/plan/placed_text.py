@@ -59,6 +59,12 @@ def _found_facts(report: PlacementReport) -> Iterator[str]:
             f" {report.least_headroom_bytes:,} B free, at step {step.number} {step.operator} in {step.at or '(top)'}{asked}"
         )
     yield _quality(report)
+    moved = report.moved
+    if moved is not None and moved.dram_bytes + moved.resharded_bytes != report.cost_bytes:
+        yield (
+            f"the search expected {report.cost_bytes:,} B to be moved and resharded; the run moved and resharded"
+            f" {moved.dram_bytes + moved.resharded_bytes:,} B"
+        )
 
 
 def _traffic(moved: Moved, port: Moved | None, ratio: float | None) -> Iterator[str]:
