@@ -34,8 +34,8 @@ PLANS = (
     ("diffusers/mochi-decoder", "1,12,4,60,106", MOCHI),
 )
 HEADER = (
-    "| model, input | board | steps in L1 | bytes in L1 | DRAM B | of port's | activations B | resharded B | L1 peak B | free B |"
-    " runs | steps | tried | search s | runs s | process s |"
+    "| model, input | board | steps in L1 | bytes in L1 | DRAM B | of port's | activations B | resharded B | L1 peak B |"
+    " free B | runs | steps | tried | search s | runs s | process s |"
 )
 
 

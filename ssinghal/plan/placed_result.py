@@ -100,14 +100,26 @@ class Moved:
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A run of the complete model that failed. ``lowered_bytes``: what the step may hold less since then; 0 where instead the
-    tensors in L1 are moved together before it."""
+    """A run of the complete model that failed.
+
+    ``lowered_bytes``: what the step may hold less since then. ``excluded``: this way of calling it is not tried again, as TTNN
+    rejected it for another reason than memory. With neither, the tensors in L1 are moved together before the step.
+    """
 
     step: int
     operator: str
     at: str
     message: str
     lowered_bytes: int
+    excluded: bool = False
+
+    @property
+    def learned(self) -> str:
+        if self.excluded:
+            return "it is not called so again"
+        return (
+            f"it may hold {self.lowered_bytes:,} B less" if self.lowered_bytes else "tensors in L1 are moved together before it"
+        )
 
 
 @dataclass(frozen=True)

@@ -99,11 +99,8 @@ def _failed_runs(report: PlacementReport) -> Iterator[str]:
     if report.failed_runs:
         yield f"runs of the complete model that failed, and what the search learned: {len(report.failed_runs):,}"
     for run in report.failed_runs:
-        learned = (
-            f"it may hold {run.lowered_bytes:,} B less" if run.lowered_bytes else "tensors in L1 are moved together before"
-        )
         message = cut(next(iter(run.message.splitlines()), ""), WIDTH)
-        yield f"  step {run.step} {run.operator} in {run.at or '(top)'}: {learned}; {message}"
+        yield f"  step {run.step} {run.operator} in {run.at or '(top)'}: {run.learned}; {message}"
 
 
 def _nowhere_facts(nowhere: Nowhere) -> Iterator[str]:

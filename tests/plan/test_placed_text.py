@@ -84,7 +84,7 @@ def test_runs_that_failed_and_what_was_learned_are_listed():
     out = placement_lines(report(None, run(), failed_runs=attempts))
     start = out.index("runs of the complete model that failed, and what the search learned: 2")
     assert out[start + 1 : start + 3] == [
-        "  step 2 max_pool2d in maxpool: tensors in L1 are moved together before; no room",
+        "  step 2 max_pool2d in maxpool: tensors in L1 are moved together before it; no room",
         "  step 2 max_pool2d in maxpool: it may hold 2,048 B less; no room",
     ]
     assert any("3 runs of the complete model" in line for line in out)

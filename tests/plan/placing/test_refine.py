@@ -121,6 +121,7 @@ def failed_at(refinement, step, message):
 
 def test_a_failed_step_is_first_compacted_then_given_less(pool):
     refined = refinement(pool, two_steps())
+    refined.ran = refined.task
     assert refined._learn(failed_at(refined, 1, CLASH))
     assert (refined.compact, refined.learned) == ({1}, {})
     assert refined._learn(failed_at(refined, 1, CLASH))
@@ -129,8 +130,32 @@ def test_a_failed_step_is_first_compacted_then_given_less(pool):
     assert [attempt.lowered_bytes for attempt in refined.attempts] == [0, 15_712, 101_408]
 
 
+def test_a_call_that_ttnn_rejects_in_the_run_alone_is_excluded(pool):
+    """Its kernels depend on what is free of L1."""
+    refined = refinement(pool, two_steps())
+    choice = StepChoice(memory=L1)
+    refined.ran = replace(refined.task, choices={1: choice.with_compaction()})
+    assert refined._learn(failed_at(refined, 1, "Kernel 'compute_cliff_col' references unknown DFB 'in_full'"))
+    assert (refined.excluded, refined.compact, refined.learned) == ({(1, choice)}, set(), {})
+    assert refined.attempts[0].excluded
+    refined.ran = refined.task
+    assert not refined._learn(failed_at(refined, 1, "Kernel 'x' references unknown DFB 'y'")), "as port calls it"
+
+
+def test_an_excluded_choice_is_no_candidate(pool):
+    trace = rewritten(two_steps(), POLICIES["l1"])
+    steps = planned_steps(trace)
+    operands = {0: Held(input_forms(trace, POLICIES["l1"])[0])}
+    board, node = load_board("n150"), step_nodes(trace, steps)[0]
+    every = DeviceCalls(trace, POLICIES["l1"], steps, pool, board, 0).candidates(node, operands)
+    one = next(choice for choice in every if choice.memory == L1)
+    left = DeviceCalls(trace, POLICIES["l1"], steps, pool, board, 0, {}, {(0, one)}).candidates(node, operands)
+    assert set(every) - set(left) == {one}
+
+
 def test_a_failure_in_dram_teaches_nothing_about_l1(pool):
     refined = refinement(pool, two_steps())
+    refined.ran = refined.task
     result = failed_at(refined, 1, FULL.replace("L1 buffer", "DRAM buffer"))
     assert result.failure.verdict.resource not in (Resource.L1_BUFFER, Resource.FRAGMENTATION)
     assert not refined._learn(result)
