@@ -163,8 +163,8 @@ class Refinement:
     def _without_placement(self, found: Found | NoPlacement) -> PlanResult:
         """Returns the result where there was nothing to run."""
         facts = self.pool.facts
-        rejected = found.failures if isinstance(found, NoPlacement) and found.over_bytes is None else ()
-        status = rejected[0].status if rejected else Status.OOM
+        rejected = found.failure if isinstance(found, NoPlacement) and found.over_bytes is None else None
+        status = rejected.status if rejected is not None else Status.OOM
         return replace(empty_result(self.task, facts.board, facts.ttnn, facts.mode), status=status, message=str(found))
 
     def _learn(self, result: PlanResult) -> bool:
