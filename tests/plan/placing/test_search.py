@@ -275,6 +275,17 @@ def test_a_buffer_stays_where_a_view_has_it_too(step, others):
     assert isinstance(less, NoPlacement)
 
 
+def test_a_buffer_stays_during_the_step_at_which_its_view_dies_unread():
+    """As Python's objects do: 1 is there until step 1 is done, which moves 0 to DRAM."""
+    graph = [
+        StepNode(0, "op", "", (0,), (1,), frozenset()),
+        StepNode(1, "op", "", (0,), (2,), frozenset({1})),
+        StepNode(2, "op", "", (2, 0), (9,), frozenset({0, 2})),
+    ]
+    result = search(graph, {0: form(2, L1)}, Scripted(view, to_dram, reading(0)), BOARD, Limits(9 * UNIT))
+    assert [placed.others_bytes // UNIT for placed in result.steps] == [0, 2, 0]
+
+
 def test_a_view_keeps_the_bytes_of_its_buffer_when_the_value_has_died():
     """0 dies with step 0; 1 has its 2 units while step 1 reads input 5 alone."""
     graph = graph_of([((0,), (1,)), ((5,), (2,)), ((1, 2), (9,))], {9})
@@ -318,15 +329,14 @@ def test_placements_are_never_worse_than_all_in_dram(beam):
     assert better >= 20
 
 
-def test_a_way_in_dram_is_kept_though_cheaper_ones_are_many():
-    """Step 0 has eight results in L1, each in its own form and cheaper than the one in DRAM; step 1 takes that one alone."""
+def test_the_way_of_the_policy_port_is_kept_though_cheaper_ones_are_many():
+    """Step 0 has eight results, each in its own form and cheaper than that of ``port``, which alone step 2 takes."""
 
     def step(operands):
         yield IN_DRAM, Outcome({0: operands[0]}, (Held(form(1)),), 0, traffic=Traffic(100))
         for i in range(1, 9):
-            settings = (("variant", i),)
-            small = Outcome({0: operands[0]}, (Held(form(i, DRAM if i < 3 else L1)),), 0, traffic=Traffic(i))
-            yield StepChoice(memory=L1, settings=settings), replace(small, results=(Held(form(i + 1)),)) if i > 4 else small
+            choice = StepChoice(settings=(("variant", i),))
+            yield choice, Outcome({0: operands[0]}, (Held(form(i + 1)),), 0, traffic=Traffic(i))
 
     def only_one_unit(operands):
         fits = operands[1].form == form(1)
@@ -334,8 +344,34 @@ def test_a_way_in_dram_is_kept_though_cheaper_ones_are_many():
 
     graph = graph_of([((0,), (1,)), ((0,), (2,)), ((2, 1), (9,))], {9})
     calls = Scripted(step, reading(0), only_one_unit)
-    result = search(graph, {0: form(1)}, calls, BOARD, Limits(99 * UNIT), beam=1)
+    assert search(graph, {0: form(1)}, calls, BOARD, Limits(99 * UNIT), beam=1).cost == (100, 0)
+
+
+def test_small_states_are_kept_though_cheaper_ones_are_many():
+    """Step 0 has results of 8 to 1 units in L1, for 1 to 8 B. Step 1 takes 5 of 6 units beside them."""
+
+    def step(operands):
+        for i in range(1, 9):
+            choice = StepChoice(memory=L1, settings=(("variant", i),))
+            yield choice, Outcome({0: operands[0]}, (Held(form(9 - i, L1)),), 0, traffic=Traffic(i))
+
+    graph = graph_of([((0,), (1,)), ((5,), (2,)), ((2, 1), (9,))], {9})
+    calls = Scripted(step, reading(5), reading(0))
+    result = search(graph, {0: form(1), 5: form(1)}, calls, BOARD, Limits(6 * UNIT), beam=2)
     assert isinstance(result, Found), str(result)
+    assert result.cost == (8, 0)
+
+
+@pytest.mark.parametrize(("peak_in_dram", "peak_in_l1"), [(5, 1), (1, 5)])
+def test_of_equally_cheap_ways_to_a_state_the_one_with_the_smaller_peak_is_taken(peak_in_dram, peak_in_l1):
+    def step(operands):
+        yield IN_DRAM, Outcome({0: operands[0]}, (Held(form(1)),), peak_in_dram * UNIT, traffic=FREE)
+        yield StepChoice(memory=L1), Outcome({0: operands[0]}, (Held(form(1, L1)),), peak_in_l1 * UNIT, traffic=FREE)
+
+    graph = graph_of([((0,), (1,)), ((1,), (9,))], {9})
+    result = search(graph, {0: form(1)}, Scripted(step, reading(1)), BOARD, Limits(9 * UNIT))
+    assert isinstance(result, Found)
+    assert max(placed.l1_peak_bytes for placed in result.steps) == UNIT
 
 
 def test_the_bound_counts_what_later_steps_move_in_any_case():

@@ -55,7 +55,8 @@ def compare(graph, inputs, calls, limits, spills):
     return best, result
 
 
-@pytest.mark.parametrize("seed", range(150))
+# Those out of the row need spills before a view, and before a read that is not the next one.
+@pytest.mark.parametrize("seed", [*range(150), 1395, 3307])
 def test_the_same_optimum_where_calls_cost_what_bytes_cost(seed):
     compare(*arithmetic(seed), spills=True)
 
