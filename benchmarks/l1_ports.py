@@ -51,15 +51,14 @@ def main() -> None:
 def comparison(record: Path, plan_file: Path, trace_name: str, *, all_layers: bool) -> str:
     """Returns the tables in Markdown. InvalidCase for files that are not what they should be."""
     board, plan = load_board(BOARD), read_plan(plan_file)
-    all_calls = read_calls(record)
-    calls = forward(all_calls)
+    calls = forward(read_calls(record))
     trace = rewritten(find_trace(trace_name), policy_of(plan))
     port, planned = port_layers(calls, board), plan_layers(trace, planned_steps(trace), plan["steps"], forms_of(plan))
     pairs = matched(port, planned)
     lost = list(unmatched(port, (i for i, _ in pairs))), list(unmatched(planned, (j for _, j in pairs)))
     unknown = sum(call.unknown_programs for call in calls)
     peaks = l1_peaks(calls), (plan["l1_peak_bytes"], max(use["l1_total_peak_bytes"] for use in plan["steps"]))
-    inputs = input_bytes(all_calls, board), sum(use["inputs_read_bytes"] for use in plan["steps"])
+    inputs = input_bytes(calls, board), sum(use["inputs_read_bytes"] for use in plan["steps"])
     weights = sum(use["weights_read_bytes"] for use in plan["steps"])
     own = resident_bytes(calls, board), weights + inputs[1]
     lines = [

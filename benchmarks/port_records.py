@@ -190,14 +190,12 @@ def resident_bytes(calls: Iterable[PortCall], board: Board) -> int:
     return read
 
 
-def input_bytes(calls: Sequence[PortCall], board: Board) -> int:
-    """Returns the bytes of the last tensor that was placed, the model's input, that the forward after it reads from DRAM."""
-    placed = next((call for call in reversed(calls) if call.name in PLACING and any(x.is_there for x in call.results)), None)
-    if placed is None:
-        return 0
-    places = {x.place for x in placed.results if x.is_there}
-    reads = (x for call in forward(calls) for x in call.read_from_dram)
-    return sum(x.total_bytes(board) for x in reads if x.place in places)
+def input_bytes(calls: Iterable[PortCall], board: Board) -> int:
+    """Returns the bytes of the model's input, the first operand of a forward, that the forward reads from DRAM."""
+    calls = list(calls)
+    first = next((x for call in calls if call.programs for x in call.operands if x.is_there), None)
+    reads = (x for call in calls for x in call.read_from_dram)
+    return sum(x.total_bytes(board) for x in reads if first is not None and x.place == first.place)
 
 
 def _call(line: Mapping[str, Any], where: str) -> PortCall:
