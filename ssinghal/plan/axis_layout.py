@@ -158,6 +158,11 @@ class AxisLayout:
         None where it is so. See ``shuffle``."""
         return self._shuffle(self.with_last_innermost().order, device, False)
 
+    def has_heads(self, device: Sequence[int]) -> bool:
+        """Returns whether a device tensor of shape ``device``, [batch, heads, length, size], has (heads, size) as its last dim,
+        so that its heads can be joined."""
+        return len(device) == 4 and self.shuffle_last(device) == Shuffle(tuple(device), (0, 2, 1, 3))
+
     def with_last_innermost(self) -> AxisLayout:
         """Returns the layout after the change that ``shuffle_last`` returns."""
         last = self.dims[-1]

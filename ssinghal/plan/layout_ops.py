@@ -161,17 +161,18 @@ class LayoutOps:
         self.reshape_and_layout(x, x.shape if shape is None else shape, layout or self.layout(x))
 
     def last_dim_innermost(self, x: HeldTensor) -> None:
-        """Brings the last dim innermost on the device, in one call where these are heads in tiles; the others stay in order."""
-        axes = x.axes.with_last_innermost()
-        heads = x.axes.shuffle_last(x.shape)
-        if heads is None:
+        """Brings the last dim innermost on the device, in one call where these are heads in tiles, else as tiles of rows; the
+        others stay in order."""
+        shuffle, axes = x.axes.shuffle_last(), x.axes.with_last_innermost()
+        if shuffle is None:
             return
-        is_heads = heads.shape == x.shape and heads.dims == (0, 2, 1, 3) and self.layout(x) is Layout.TILE
-        if is_heads and x.shape[-1] % TILE_EDGE == 0:
+        if joins_heads(x.axes, x.shape, self.layout(x)):
             self.doing = "ttnn.transformer.concatenate_heads"
             x.tensor = self.ttnn.transformer.concatenate_heads(x.tensor, **self.beside(x))
         else:
-            self._permuted(x, x.axes.shuffle_last() or heads)
+            self._permuted(x, shuffle)
+            size = axes.shape[-1]
+            self.reshape_and_layout(x, (1, 1, axes.volume // size, size), Layout.TILE)
         x.axes = axes
 
     def _permuted(self, x: HeldTensor, shuffle: Shuffle) -> None:
@@ -239,6 +240,11 @@ def keeps_tiles(before: Shape, after: Shape) -> bool:
     if len(before) < 2 or len(after) < 2 or before[-1] != after[-1]:
         return tuple(before) == tuple(after)
     return before[-2] == after[-2] or not (before[-2] % TILE_EDGE or after[-2] % TILE_EDGE)
+
+
+def joins_heads(axes: AxisLayout, device: Shape, layout: Layout) -> bool:
+    """Returns whether TTNN joins the heads of a device tensor in one call: [batch, heads, length, size] in complete tiles."""
+    return layout is Layout.TILE and axes.has_heads(device) and device[-1] % TILE_EDGE == 0
 
 
 def padding_factor(shape: Shape) -> float:

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 
 from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, Sharding, ShardKind, ShardSpec
 from ssinghal.core.sharding import complete
-from ssinghal.core.tensors import TILE_EDGE, Board, Layout, TensorSpec, ceil_div
+from ssinghal.core.tensors import TILE_EDGE, Board, Layout, Shape, TensorSpec, ceil_div
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import named
+from ssinghal.plan.layout_ops import joins_heads
 from ssinghal.plan.lowering import PlannedCall
 from ssinghal.plan.placement import DRAM, L1, Form, StepChoice
 from ssinghal.plan.placing.matmul_programs import Blocking, Product, Settings, over_columns, over_grid, over_rows
@@ -41,11 +42,14 @@ def linear(planned: PlannedCall, operands: Operands, board: Board) -> Iterator[S
 
 
 def _flat(form: Form, inner: int) -> TensorSpec:
-    """Returns the spec of an activation as the call takes it: in tiles, its last dim of the size ``inner``."""
-    if form.layout is Layout.TILE and form.shape[-1] == inner:
+    """Returns the spec of an activation as the call takes it: in tiles, its last dim innermost, of the size ``inner``."""
+    if form.layout is Layout.TILE and form.shape[-1] == inner and form.axes.shuffle_last() is None:
         return form.spec
     memory = form.memory if form.memory.shard is None else L1
-    return TensorSpec((1, 1, math.prod(form.shape) // inner, inner), form.dtype, Layout.TILE, memory)
+    shape: Shape = (1, 1, math.prod(form.shape) // inner, inner)
+    if joins_heads(form.axes, form.shape, form.layout):
+        shape = (form.shape[0], form.shape[2], inner)
+    return TensorSpec(shape, form.dtype, Layout.TILE, memory)
 
 
 def replace_memory(spec: TensorSpec, memory: MemoryConfig) -> TensorSpec:
