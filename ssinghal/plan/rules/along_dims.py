@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from ssinghal.core.tensors import TILE_EDGE, Layout, Shape
 from ssinghal.operators import named
@@ -195,13 +196,39 @@ def pad(work: Work) -> list[HeldTensor]:
 
 
 def roll(work: Work) -> list[HeldTensor]:
-    """Rolls rows, by dims in the order of the device."""
+    """Rolls rows, by dims in the order of the device; under policy l1 by slices and a concat.
+
+    TTNN's own call makes the same two calls for each dim, but keeps what it slices in DRAM.
+    """
     ops, x, attrs = work.ops, work.operand(0), work.attrs
     if not attrs["dims"]:
         return declared_call(work)
     order = device_dims(work, x)
     dims = [attrs["dims"]] if isinstance(attrs["dims"], int) else list(attrs["dims"])
     placed = [order.index(normal_dim(d, len(order))) for d in dims]
-    ops.reshape_and_layout(x, tuple(x.axes.shape[d] for d in order), Layout.ROW_MAJOR)
+    shape = tuple(x.axes.shape[d] for d in order)
+    ops.reshape_and_layout(x, shape, Layout.ROW_MAJOR)
+    axes = AxisLayout.plain(work.shapes[0], order)
+    if ops.policy.in_l1:
+        shifts = [attrs["shifts"]] if isinstance(attrs["shifts"], int) else list(attrs["shifts"])
+        tensor = work.ready(0, x)
+        for place, shift in zip(placed, shifts, strict=True):
+            tensor = _rolled(work, tensor, shape, place, shape[place] - shift % shape[place])
+        return [HeldTensor(tensor, axes)]
     (result,) = work.call([work.ready(0, x)], {**work.case.attrs, "dims": placed}, Layout.ROW_MAJOR)
-    return [HeldTensor(result, AxisLayout.plain(work.shapes[0], order))]
+    return [HeldTensor(result, axes)]
+
+
+def _rolled(work: Work, tensor: Any, shape: Shape, place: int, start: int) -> Any:
+    """Returns the rows of ``tensor`` along one dim from ``start`` on, and those before it after them."""
+    size, ops = shape[place], work.ops
+    if start == size:
+        return tensor
+    parts = []
+    for a, b in ((start, size), (0, start)):
+        begins, ends = [0] * len(shape), list(shape)
+        begins[place], ends[place] = a, b
+        ops.doing = f"slice {list(shape)} from {begins} to {ends}"
+        parts.append(ops.ttnn.slice(tensor, begins, ends, [1] * len(shape), **ops.placed))
+    ops.doing = f"concat of 2 along dim {place}"
+    return ops.ttnn.concat(parts, dim=place, **ops.placed)
