@@ -126,9 +126,9 @@ class Boards(PoolCache[Pool]):
         self._tasks[key] = refinement.ran or task
         return result
 
-    def last_task(self, policy: PortingPolicy, board: str) -> PlanTask:
-        """Returns the last run of a complete model under this policy on the board, with its choices of placements."""
-        return self._tasks[board, str(policy)]
+    def last_task(self, result: PlanResult) -> PlanTask:
+        """Returns the run that had a result, with its choices of placements: the last one under its policy on its board."""
+        return self._tasks[result.board, result.policy_name]
 
     def perform(self, task: Task[R], board: str) -> R:
         """Runs any other task on the board."""

@@ -1,24 +1,22 @@
-"""Runs the executor of plans itself, as a program that ``ssinghal profile`` follows: python executed_plan.py TRACE [POLICY]."""
+"""Runs the executor of plans itself, as a program that ``ssinghal profile`` follows: python executed_plan.py TASK.pickle."""
 
 from __future__ import annotations
 
+import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from ssinghal.capture.trace import read_trace
 from ssinghal.core.record import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.device.session import Session
-from ssinghal.plan.executor import PlanTask
-from ssinghal.plan.passes.registry import rewritten
-from ssinghal.plan.policy import POLICIES
 from ssinghal.runner.tasks import PoolOptions
 
 
 def main() -> None:
-    trace, policy = read_trace(Path(sys.argv[1])), POLICIES[sys.argv[2] if len(sys.argv) > 2 else "port"]
+    task = replace(pickle.loads(Path(sys.argv[1]).read_bytes()), inside=False)
     with Session(choose_device("virtual", "n150")) as session:
-        result = PlanTask(rewritten(trace, policy), policy, 32768, inside=False).run(session, PoolOptions())
+        result = task.run(session, PoolOptions())
         assert result.status is Status.FITS, result.message
         spec = session.ttnn.TensorSpec([1], session.ttnn.bfloat16, session.ttnn.ROW_MAJOR_LAYOUT, session.ttnn.BufferType.DRAM)
         session.ttnn.allocate_tensor_on_host(spec, session.device)  # what was freed is recorded with the next call

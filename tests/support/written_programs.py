@@ -59,6 +59,14 @@ class ProgramTTNN(TorchTTNN):
     def is_tensor_storage_on_device(self, tensor: Tensor) -> bool:
         return True
 
+    def to_memory_config(self, tensor: Tensor, memory_config: Any) -> Tensor:
+        """Always another buffer: a plan moves a tensor only to where it is not."""
+        return Tensor(tensor.values.clone(), tensor.layout, tensor.dtype)
+
+    def reallocate(self, tensor: Tensor) -> Tensor:
+        """Its buffer is the one that is freed."""
+        return tensor
+
     def deallocate(self, tensor: Tensor) -> None:
         tensor.values.fill_(torch.nan if tensor.values.is_floating_point() else -(2**31))
 

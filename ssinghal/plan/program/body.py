@@ -237,7 +237,8 @@ class BodyWriter:
 
     def _check(self, position: int, part: Part, scope: _Scope) -> list[str]:
         """Returns the line that compares the result of a module with torch's, where it has one result and runs once."""
-        if not part.path or sum(other.path == part.path for other in self.parts) > 1:
+        inside = [step for step in self.recording.steps if f"{step.at}.".startswith(f"{part.path}.")]
+        if not part.path or len(inside) > len(part.steps):  # it runs again, or goes on
             return []
         made = {value for step in part.steps for value in step.results}
         after = [step for other in self.parts[position + 1 :] for step in other.steps]

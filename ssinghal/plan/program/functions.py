@@ -9,7 +9,8 @@ from itertools import groupby
 
 from ssinghal.plan.program.recording import RecordedStep
 
-LIMIT = 20  # steps of one function
+LIMIT = 32  # steps of one function
+BLOCK = 4  # steps from which a numbered module is a block of its own
 TOP = "(top)"
 
 
@@ -27,14 +28,23 @@ class Part:
 
 
 def parts_of(steps: Sequence[RecordedStep]) -> list[Part]:
-    """Returns the steps by the largest modules that have at most ``LIMIT`` of them, in order."""
+    """Returns the steps, in order, by the largest modules that have at most ``LIMIT`` of them and are no row of blocks."""
     counts = Counter(prefix for step in steps for prefix in _prefixes(step.at))
+    rows = {path for path in counts if _is_row(path, counts)}
 
     def owner(step: RecordedStep) -> str:
         prefixes = _prefixes(step.at)
-        return next((prefix for prefix in prefixes if prefix and counts[prefix] <= LIMIT), prefixes[-1])
+        fitting = (prefix for prefix in prefixes if prefix and counts[prefix] <= LIMIT and prefix not in rows)
+        return next(fitting, prefixes[-1])
 
     return [Part(path, tuple(group)) for path, group in groupby(steps, owner)]
+
+
+def _is_row(path: str, counts: Counter[str]) -> bool:
+    """Returns whether a module does nothing but run two or more numbered blocks."""
+    below = [p for p in counts if p.startswith(f"{path}.") and "." not in p[len(path) + 1 :]] if path else []
+    blocks = [p for p in below if p.rpartition(".")[2].isdigit() and counts[p] >= BLOCK]
+    return len(blocks) > 1 and sum(counts[p] for p in blocks) == counts[path]
 
 
 def _prefixes(at: str) -> list[str]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from ssinghal.capture.trace import Trace
 from ssinghal.core.files import write_whole
 from ssinghal.core.record import Status
 from ssinghal.errors import HarnessError, InvalidCase
-from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.planner import Boards, Plan
-from ssinghal.plan.policy import PortingPolicy, Rewrite
 from ssinghal.plan.program.model_source import model_source
 from ssinghal.plan.program.recording import RecordingTask
 from ssinghal.plan.program.writer import ProgramText
@@ -29,7 +26,7 @@ def check_program(trace: Trace) -> None:
     model_source(trace)
 
 
-def write_program(path: Path, trace: Trace, policy: PortingPolicy, plan: Plan, boards: Boards) -> None:
+def write_program(path: Path, trace: Trace, plan: Plan, boards: Boards) -> None:
     """Writes the program of a plan that fits, if need be with the rewrites that make it fit.
 
     Raises:
@@ -43,13 +40,12 @@ def write_program(path: Path, trace: Trace, policy: PortingPolicy, plan: Plan, b
         first = result.stand_ins[0]
         where = f"step {first.step} {first.overload} in {first.at}"
         raise InvalidCase(f"--write: no operator makes {where} ({first.reason}), so no program can be written")
-    policy = replace(policy, rewrites=tuple(Rewrite(name) for name in result.policy["rewrites"]))
-    write_whole(path, program_text(trace, boards.last_task(policy, result.board), result, boards))
+    write_whole(path, program_text(trace, result, boards))
 
 
-def program_text(trace: Trace, task: PlanTask, result: PlanResult, boards: Boards) -> str:
-    """Runs the ``task`` of a result once more, recorded, and returns its program. ``trace``: before rewrites."""
-    run, recording = boards.perform(RecordingTask(task), result.board)
+def program_text(trace: Trace, result: PlanResult, boards: Boards) -> str:
+    """Runs a plan once more, recorded, and returns its program. ``trace``: before rewrites."""
+    run, recording = boards.perform(RecordingTask(boards.last_task(result)), result.board)
     if recording is None or run.steps_sha256 != result.steps_sha256:
         raise HarnessError(f"--write: the recorded run differs from that of the plan: {run.message or 'other bytes'}")
     return ProgramText(trace, recording, result).text()

@@ -8,12 +8,19 @@ plan needs their specs alone.
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from ssinghal.capture.trace import read_trace
+from ssinghal.core.record import Status
+from ssinghal.plan.planner import Boards, PlanSettings
+from ssinghal.plan.planner import plan as plan_of
+from ssinghal.plan.policy import find_policy
+from ssinghal.plan.program.saving import program_text
 from tests.support import executed_plan
 
 pytestmark = pytest.mark.virtual_device
@@ -21,11 +28,10 @@ pytest.importorskip("torch")
 
 Event = tuple[object, ...]
 ROOT = Path(__file__).parents[3]
-TRACE = "model.trace.json.gz"
 MODELS = {
-    "maps": ("program_models:maps", "1,3,64,64", "port"),
     "tokens": ("program_models:tokens", "2,3,64,64", "port"),
     "tokens of eager": ("program_models:tokens", "1,3,32,32", "eager"),
+    "maps in L1": ("program_models:maps", "1,3,64,64", "l1"),
 }
 
 
@@ -65,12 +71,19 @@ def ssinghal(folder: Path, *arguments: str) -> str:
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_a_program_allocates_what_its_plan_does(name, tmp_path):
-    model, shape, policy = MODELS[name]
-    named = ("--factory", model) if ":" in model else (model,)
-    ssinghal(tmp_path, "catalog", "capture", *named, "--input", shape, "--trace", "-o", TRACE)
-    ssinghal(tmp_path, "plan", TRACE, "--policy", policy, "--write", "program.py")
-    plan = profiled(tmp_path, "plan", executed_plan.__file__, TRACE, policy)
+    model, shape, named = MODELS[name]
+    policy = find_policy(named)
+    ssinghal(tmp_path, "catalog", "capture", "--factory", model, "--input", shape, "--trace", "-o", "model.trace.json.gz")
+    trace = read_trace(tmp_path / "model.trace.json.gz")
+    with Boards(PlanSettings()) as boards:
+        planned = plan_of(trace, policy, "n150", boards)
+        assert planned.result.status is Status.FITS, planned.result.message
+        task = boards.last_task(planned.result)
+        (tmp_path / "program.py").write_text(program_text(trace, planned.result, boards))
+    (tmp_path / "task.pickle").write_bytes(pickle.dumps(task))
+    plan = profiled(tmp_path, "plan", executed_plan.__file__, "task.pickle")
     program = profiled(tmp_path, "written", "program.py")
+    assert any(event[1] == "l1" for event in plan if event[0] == "+") or not policy.in_l1
     assert len(plan) > 100
     last = max(number for number, event in enumerate(plan) if event[0] != "-") + 1
     assert program[:last] == plan[:last]
