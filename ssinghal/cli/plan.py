@@ -40,6 +40,7 @@ class PlanRequest:
     activations: str | None
     headroom: str | None
     pins: tuple[str, ...]
+    data_parallel: bool
     allow_stand_ins: bool
     l1_small: int | None
     as_json: bool
@@ -89,6 +90,7 @@ plan_options = collected(
         metavar="MODULES=WHERE",
         help="Policy l1: where results of modules are (repeatable): 'layer1.*=height', block, width, l1, dram, l1:block@8x8.",
     ),
+    click.option("--data-parallel", is_flag=True, help="Split the batch over the chips of a mesh, such as n300_1x2."),
     click.option(
         "--allow-stand-ins", is_flag=True, help="Decide although calls that TTNN lacks make up more than 1 % of the bytes."
     ),

@@ -13,6 +13,7 @@ import click
 
 from ssinghal.capacity.parameters import Goal
 from ssinghal.capture.client import Captures
+from ssinghal.capture.trace import Trace
 from ssinghal.capture.trace_library import trace_for
 from ssinghal.cli.progress import track
 from ssinghal.cli.streams import check_writable, show
@@ -23,6 +24,7 @@ from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.device.virtual import ttnn_package
 from ssinghal.errors import CaptureError, InvalidCase
 from ssinghal.plan.capacity import CapacityResult, Explorer, first_index, table_cell
+from ssinghal.plan.data_parallel import chips_of, part_of_batch, split_note
 from ssinghal.plan.input_sizes import TIERS, shapes_of, size_of
 from ssinghal.plan.liveness import arithmetics
 from ssinghal.plan.page import EdgeTable, page
@@ -43,10 +45,9 @@ def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Pa
     """Plans the model under each policy on each board. Returns 0 where every plan fits, if need be with a rewrite."""
     policies = request.policies()
     _check_first(request, policies)
-    inputs = None if request.input_shape is None else (request.input_shape,)
     with Captures(request.timeout) as captures:
-        trace = trace_for(request.model, inputs, captures)
-    notes = check_trace(trace, partial=partial)
+        trace, split = _trace(request, captures)
+    notes = (*split, *check_trace(trace, partial=partial))
     for policy in policies:
         check_policy(policy, trace, request.release)
     if request.write is not None:
@@ -73,6 +74,19 @@ def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Pa
     return 0 if all(Status.FITS in (one.result.status, one.remedy and one.remedy.status) for one in plans) else 1
 
 
+def _trace(request: PlanRequest, captures: Captures) -> tuple[Trace, tuple[str, ...]]:
+    """Returns what to plan, of a batch that is split over chips the part of each; and notes on that."""
+    shape = request.input_shape
+    if not request.data_parallel:
+        return trace_for(request.model, None if shape is None else (shape,), captures), ()
+    chips = chips_of(request.boards)
+    shape = shape or trace_for(request.model, None, captures).input_shapes[0]
+    trace = trace_for(request.model, (part_of_batch(shape, chips),), captures)
+    if len(trace.input_shapes) > 1:
+        raise InvalidCase(f"--data-parallel: {request.model} takes {len(trace.input_shapes)} inputs; expected one")
+    return trace, (split_note(shape, chips),)
+
+
 def _plan_json(one: Plan) -> dict[str, object]:
     tried = [run.without_steps().to_json() for run in one.tried]
     rewrites = one.remedy.policy["rewrites"] if one.remedy is not None else None
@@ -82,6 +96,8 @@ def _plan_json(one: Plan) -> dict[str, object]:
 def find_capacity(request: PlanRequest, goal: Goal, *, partial: bool, tiers: bool, stride: int, output: Path | None) -> int:
     """Finds the largest input that fits, under each policy on each board. Returns 1 where none is known to fit anywhere."""
     policies = request.policies()
+    if request.data_parallel:
+        raise InvalidCase("--data-parallel is for a plan; the largest batch over N chips is N times that of one")
     _check_first(request, policies)
     capacities: dict[tuple[str, str, str], CapacityResult] = {}
     settings = PlanSettings(request.l1_small, request.allow_stand_ins, to_the_end=False, timeout_s=request.timeout)
@@ -110,6 +126,8 @@ def find_capacity(request: PlanRequest, goal: Goal, *, partial: bool, tiers: boo
 
 def _check_first(request: PlanRequest, policies: Sequence[PortingPolicy]) -> None:
     """Refuses what can be known before minutes of work: no TTNN, one that cannot run the policy, no folder for the page."""
+    if request.data_parallel:
+        chips_of(request.boards)
     ttnn_package(request.release)
     for policy in policies:
         check_policy(policy, release=request.release)

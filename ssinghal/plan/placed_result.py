@@ -5,8 +5,10 @@ Bytes of L1 are those of one core, bytes that are moved are over all banks. What
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from ssinghal.core.json_values import plain
 from ssinghal.core.tensors import Shape
 
 Part = tuple[int, int]  # how many of how many
@@ -92,17 +94,32 @@ class Moved:
     def activations_bytes(self) -> int:
         return self.dram_bytes - self.weights_bytes - self.inputs_bytes - self.results_bytes
 
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "activations_bytes": self.activations_bytes}
+
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A run of the complete model that failed. ``lowered_bytes``: what the step may hold less since then; 0 where instead the
-    tensors in L1 are moved together before it."""
+    """A run of the complete model that failed.
+
+    ``lowered_bytes``: what the step may hold less since then. ``excluded``: this way of calling it is not tried again, as TTNN
+    rejected it for another reason than memory. With neither, the tensors in L1 are moved together before the step.
+    """
 
     step: int
     operator: str
     at: str
     message: str
     lowered_bytes: int
+    excluded: bool = False
+
+    @property
+    def learned(self) -> str:
+        if self.excluded:
+            return "it is not called so again"
+        return (
+            f"it may hold {self.lowered_bytes:,} B less" if self.lowered_bytes else "tensors in L1 are moved together before it"
+        )
 
 
 @dataclass(frozen=True)
@@ -190,3 +207,13 @@ class PlacementReport:
     def ratio(self) -> float | None:
         """Bytes moved through DRAM as a share of those of ``port``; None without both runs."""
         return self.moved.dram_bytes / self.port.dram_bytes if self.moved and self.port and self.port.dram_bytes else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the fields, and the figures that follow from them."""
+        return {
+            **plain(asdict(self)),
+            "moved": self.moved.to_json() if self.moved else None,
+            "port": self.port.to_json() if self.port else None,
+            "ratio": self.ratio,
+            "least_headroom_bytes": self.least_headroom_bytes if self.peak_step >= 0 else None,
+        }

@@ -59,6 +59,12 @@ def _found_facts(report: PlacementReport) -> Iterator[str]:
             f" {report.least_headroom_bytes:,} B free, at step {step.number} {step.operator} in {step.at or '(top)'}{asked}"
         )
     yield _quality(report)
+    moved = report.moved
+    if moved is not None and moved.dram_bytes + moved.resharded_bytes != report.cost_bytes:
+        yield (
+            f"the search expected {report.cost_bytes:,} B to be moved and resharded; the run moved and resharded"
+            f" {moved.dram_bytes + moved.resharded_bytes:,} B"
+        )
 
 
 def _traffic(moved: Moved, port: Moved | None, ratio: float | None) -> Iterator[str]:
@@ -93,11 +99,8 @@ def _failed_runs(report: PlacementReport) -> Iterator[str]:
     if report.failed_runs:
         yield f"runs of the complete model that failed, and what the search learned: {len(report.failed_runs):,}"
     for run in report.failed_runs:
-        learned = (
-            f"it may hold {run.lowered_bytes:,} B less" if run.lowered_bytes else "tensors in L1 are moved together before"
-        )
         message = cut(next(iter(run.message.splitlines()), ""), WIDTH)
-        yield f"  step {run.step} {run.operator} in {run.at or '(top)'}: {learned}; {message}"
+        yield f"  step {run.step} {run.operator} in {run.at or '(top)'}: {run.learned}; {message}"
 
 
 def _nowhere_facts(nowhere: Nowhere) -> Iterator[str]:

@@ -74,6 +74,11 @@ class StepChoice:
     def settings_of_case(self) -> dict[str, Any]:
         return {name: thawed(value) for name, value in self.settings}
 
+    @property
+    def plain(self) -> StepChoice:
+        """The choice without what a search adds to it: spills, and moving tensors together."""
+        return replace(self, spills=(), compact=False)
+
     def with_compaction(self) -> StepChoice:
         return replace(self, compact=True)
 

@@ -179,9 +179,12 @@ class PlanResult:
         return self.placement is not None and self.placement.nowhere is not None
 
     def without_steps(self) -> PlanResult:
-        return replace(self, steps=())
+        placement = replace(self.placement, steps=()) if self.placement is not None else None
+        return replace(self, steps=(), placement=placement)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the result as a document that ``page.read_plan`` reads."""
         facts = plain(asdict(self))
+        if self.placement is not None:
+            facts["placement"] = self.placement.to_json()
         return {"schema": SCHEMA, "kind": "plan", "numerics": "not run", **facts}

@@ -181,6 +181,16 @@ def test_placements_are_read_back_as_they_were(plan):
     assert read_plan(plan.to_json(), "plan") == plan
 
 
+def test_documents_have_the_figures_that_follow_from_others():
+    document = PLACED.to_json()["placement"]
+    assert document["moved"]["activations_bytes"] == 2 * MAP + POOLED
+    assert (document["ratio"], document["least_headroom_bytes"]) == (1.0, L1_BANK - 131_488)
+    assert UNPLACED.to_json()["placement"]["least_headroom_bytes"] is None
+    assert [step["results"][0]["memory"] for step in document["steps"]] == [*["l1:height@8x7:224x64"] * 2, "dram"]
+    without = PLACED.without_steps().to_json()
+    assert (without["steps"], without["placement"]["steps"]) == ([], [])
+
+
 def test_documents_of_before_have_no_placements():
     """Plans that were written before steps had them: they lack the fields, and the page shows no timeline of L1."""
     document = PLACED.to_json()

@@ -70,12 +70,21 @@ def test_a_proven_optimum_and_a_headroom_are_stated():
     assert "136,054 B were to stay free" in joined
 
 
+def test_a_run_that_moves_other_bytes_than_the_search_expected_says_so():
+    expected = IMAGE + WEIGHTS + 2 * MAP + 2 * POOLED
+    line = f"the search expected {expected:,} B to be moved and resharded; the run moved and resharded {expected + 64:,} B"
+    first, *others = run().steps
+    more = run(steps=(replace(first, resharded_bytes=64), *others))
+    assert line in " ".join(" ".join(placement_lines(report(None, more))).split())
+    assert "the search expected" not in " ".join(placement_lines(report(None, run())))
+
+
 def test_runs_that_failed_and_what_was_learned_are_listed():
     attempts = [(2, "no room\nfor it", 0), (2, "no room", 2_048)]
     out = placement_lines(report(None, run(), failed_runs=attempts))
     start = out.index("runs of the complete model that failed, and what the search learned: 2")
     assert out[start + 1 : start + 3] == [
-        "  step 2 max_pool2d in maxpool: tensors in L1 are moved together before; no room",
+        "  step 2 max_pool2d in maxpool: tensors in L1 are moved together before it; no room",
         "  step 2 max_pool2d in maxpool: it may hold 2,048 B less; no room",
     ]
     assert any("3 runs of the complete model" in line for line in out)

@@ -17,10 +17,10 @@ from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
 from ssinghal.plan.lowering import PlannedCall, PlannedStep, planned_steps
 from ssinghal.plan.passes.registry import rewritten
-from ssinghal.plan.placement import DRAM
+from ssinghal.plan.placement import IN_DRAM, Choices, StepChoice
 from ssinghal.plan.policy import Lifetime, PortingPolicy
 from ssinghal.plan.rules.base import Work
-from ssinghal.plan.rules.dispatch import results_of
+from ssinghal.plan.step_run import placed_results
 from ssinghal.plan.weights import PlacedWeight, PreparedWeights, ResidentWeights
 from tests.support.real_traces import Recorded, Values, folded_bias, folded_weight
 from tests.support.torch_ttnn import DTYPES, ROW_MAJOR, TILE, Tensor, TorchTTNN
@@ -30,8 +30,8 @@ from tests.support.ttnn_calls import NotedCall, Noting
 class ValuedResidents(ResidentWeights):
     """Weights with their values, in the form that the calls take. Those of convolutions over maps stay as torch has them."""
 
-    def __init__(self, session: Any, trace: Trace, values: Values, policy: PortingPolicy) -> None:
-        super().__init__(session, trace, activations=policy.activations)
+    def __init__(self, session: Any, trace: Trace, values: Values, policy: PortingPolicy, choices: Choices) -> None:
+        super().__init__(session, trace, choices=choices, activations=policy.activations)
         self._values = values
 
     def _prepare(self, *_: Any) -> tuple[Any, Any]:
@@ -71,10 +71,13 @@ class ValuedResidents(ResidentWeights):
         return F.pad(dense, (0, 0) * 3 + (0, -dense.shape[1] % TILE_EDGE, 0, missing)).permute(2, 3, 4, 1, 0)
 
 
-def run_in_torch(recorded: Recorded, policy: PortingPolicy, board: str = "n150") -> tuple[list[torch.Tensor], list[NotedCall]]:
+def run_in_torch(
+    recorded: Recorded, policy: PortingPolicy, board: str = "n150", choices: Choices | None = None
+) -> tuple[list[torch.Tensor], list[NotedCall]]:
     """Returns the results of the model as this policy runs it, in torch's order, and the calls that were made.
 
-    Some layouts depend on the size of the board's banks.
+    Some layouts depend on the size of the board's banks. ``choices``: of steps. Where TTNN would choose the memory of a result,
+    it is that of the first operand: the calls are then not those of a device in every detail, but must compute the same.
     """
     trace = rewritten(recorded.trace, policy)
     session = Noting(
@@ -82,11 +85,11 @@ def run_in_torch(recorded: Recorded, policy: PortingPolicy, board: str = "n150")
             ttnn=TorchTTNN(),
             device=None,
             board=load_board(board),
-            memory_config=lambda config, ttnn: None,
-            spec_of=lambda tensor: SimpleNamespace(memory=DRAM),
+            memory_config=lambda config, ttnn=None: config,
+            spec_of=lambda tensor: SimpleNamespace(memory=tensor.memory),
         )
     )
-    ops, residents = LayoutOps(session, policy), ValuedResidents(session, trace, recorded.values, policy)
+    ops, residents = LayoutOps(session, policy), ValuedResidents(session, trace, recorded.values, policy, choices or {})
     steps = planned_steps(trace)
     residents.decide_specs(steps)
     residents.place_all(steps)
@@ -99,22 +102,25 @@ def run_in_torch(recorded: Recorded, policy: PortingPolicy, board: str = "n150")
     last = trace.last_use if policy.lifetime is Lifetime.LAST_USE else trace.last_object
     for planned in steps:
         dying = [n for n, step in last.items() if step == planned.number and n in {*store, *planned.results}]
-        _step(planned, ops, residents, store, dying)
+        _step(planned, ops, residents, store, dying, (choices or {}).get(planned.number, IN_DRAM))
 
     return [_read(store[n]) for n in trace.results], session.calls
 
 
 def _step(
-    planned: PlannedStep, ops: LayoutOps, residents: ResidentWeights, store: dict[int, HeldTensor], dying: list[int]
+    planned: PlannedStep,
+    ops: LayoutOps,
+    residents: ResidentWeights,
+    store: dict[int, HeldTensor],
+    dying: list[int],
+    choice: StepChoice,
 ) -> None:
     assert isinstance(planned, PlannedCall), f"{planned.step.overload}: {planned.reason}"
     shapes = [residents.trace.values[n].shape for n in planned.results]
-    results = results_of(Work(planned, ops, residents, store, shapes, frozenset(dying)))
+    results = placed_results(Work(planned, ops, residents, store, shapes, frozenset(dying)), choice)
     for number, x, shape in zip(planned.results, results, shapes, strict=False):
         assert x.axes.shape == shape, (planned.step, x.axes)
         assert math.prod(x.shape) == x.axes.volume
-        if not ops.policy.lazy_views:
-            ops.to_torch_order(x)
         store[number] = x
     for number in dying:
         store.pop(number, None)

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional as F
 
+from ssinghal.core.memory_config import MemoryConfig
 from ssinghal.core.tensors import TILE_EDGE, DType, round_up
 from ssinghal.plan.layout_ops import keeps_tiles
+from ssinghal.plan.placement import DRAM
 from ssinghal.remedy.equivalence import InTorch
 
 
@@ -37,6 +39,7 @@ class Tensor:
     values: torch.Tensor
     layout: Kind = TILE
     dtype: Kind = DTYPES["bfloat16"]
+    memory: MemoryConfig = DRAM
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -59,7 +62,7 @@ class Tensor:
         return True
 
     def memory_config(self) -> Any:
-        return SimpleNamespace(buffer_type="dram")
+        return SimpleNamespace(buffer_type=self.memory.buffer.value)
 
 
 class TorchTTNN:
@@ -67,6 +70,9 @@ class TorchTTNN:
 
     TILE_LAYOUT, ROW_MAJOR_LAYOUT = TILE, ROW_MAJOR
     DRAM_MEMORY_CONFIG = BufferType = SimpleNamespace(L1="l1", DRAM="dram")
+    Conv2dConfig = Conv2dSliceConfig = SimpleNamespace
+    Conv2dL1Full = Op2DL1Full = "L1Full"
+    TensorMemoryLayout = SimpleNamespace(**{name: name for name in ("HEIGHT_SHARDED", "BLOCK_SHARDED", "WIDTH_SHARDED")})
 
     def __init__(self) -> None:
         self._calls = Calls(torch)
@@ -92,22 +98,27 @@ class TorchTTNN:
 
         def call(*args: Any, output_tensor: Tensor | None = None, **kwargs: Any) -> Any:
             operands = [t for value in (*args, *kwargs.values()) for t in _tensors(value)]
-            given = {key: _values(value) for key, value in kwargs.items() if key not in PLACEMENT}
-            returned = function(*map(_values, args), **given)
+            passed = {key: _values(value) for key, value in kwargs.items() if key not in PLACEMENT}
+            returned = function(*map(_values, args), **passed)
             if output_tensor is not None:
                 output_tensor.values.copy_(returned)
                 return Tensor(output_tensor.values, output_tensor.layout, output_tensor.dtype)
             layout, dtype = _form(name, operands, args, kwargs)
+            given = [x for x in (*args, *kwargs.values()) if isinstance(x, MemoryConfig)]
+            memory = given[0] if given else operands[0].memory
             shares = SHARES.get(name, lambda x, result, layout: False)
             if isinstance(returned, (list, tuple)):
-                return [Tensor(values.clone(), layout, dtype) for values in returned]
+                return [Tensor(values.clone(), layout, dtype, memory) for values in returned]
             values = returned if shares(operands[0], returned, layout) else returned.contiguous().clone()
-            return Tensor(values.reshape(returned.shape), layout, dtype)
+            return Tensor(values.reshape(returned.shape), layout, dtype, memory)
 
         return call
 
 
-PLACEMENT = frozenset("memory_config device core_grid compute_kernel_config num_out_blocks inplace output_layout dtype".split())
+PLACEMENT = frozenset(
+    "memory_config device core_grid compute_kernel_config num_out_blocks inplace output_layout dtype"
+    " conv_config slice_config dram_slice_config applied_shard_scheme".split()
+)
 SUBMODULES = {
     "transformer": ("scaled_dot_product_attention", "split_query_key_value_and_split_heads", "concatenate_heads"),
     "experimental": ("conv3d",),
@@ -146,7 +157,6 @@ def _form(name: str, operands: Sequence[Tensor], args: Sequence[Any], kwargs: di
 SHARES: dict[str, Callable[[Tensor, torch.Tensor, Kind], bool]] = {
     "reshape": lambda x, result, layout: _is_view(x, tuple(result.shape)),
     "to_layout": lambda x, result, layout: x.layout == layout,
-    "to_memory_config": lambda x, result, layout: True,
     "softmax_in_place": lambda x, result, layout: True,
     "copy": lambda x, result, layout: True,
 }
@@ -178,6 +188,9 @@ class Calls(InTorch):
             setattr(self, name, function)
 
     # Form -------------------------------------------------------------------------------------------------------------------
+
+    def to_memory_config(self, x: Any, memory: MemoryConfig) -> Any:
+        return x
 
     def typecast(self, x: Any, dtype: Kind) -> Any:
         return x.to(torch.int64) if dtype.name in INTEGERS else x.double()

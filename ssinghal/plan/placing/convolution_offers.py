@@ -17,7 +17,7 @@ from ssinghal.core.tensors import TILE_EDGE, Board, round_up
 from ssinghal.operators import named
 from ssinghal.plan.convolutions import VOLUME
 from ssinghal.plan.lowering import PlannedCall
-from ssinghal.plan.placement import DRAM, L1, StepChoice, frozen
+from ssinghal.plan.placement import DRAM, StepChoice, frozen
 from ssinghal.plan.placing.offers import Offer, Operands, interleaved
 
 FULL_L1 = frozen({"type": "Conv2dSliceConfig", "slice_type": "L1Full"})
@@ -92,11 +92,9 @@ def convolution(planned: PlannedCall, operands: Operands, board: Board) -> Itera
         for kind in kinds:
             if kind is not own:
                 yield from _in_l1(planned, maps, memory, kind, reshard_if_not_optimal=True)
-    for image in dict.fromkeys((L1, DRAM) if own else (memory,)):
-        if own and image == L1 and own in kinds:
-            continue
-        for kind in kinds:
-            yield from _in_l1(planned, maps, image, kind)
+        return
+    for kind in kinds:
+        yield from _in_l1(planned, maps, memory, kind)
 
 
 def _rows(planned: PlannedCall) -> int:

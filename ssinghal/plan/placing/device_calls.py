@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
@@ -26,7 +26,11 @@ Tried = dict[tuple[str, frozenset[int], StepRequest, int], Outcome]  # by call a
 
 @dataclass
 class DeviceCalls:
-    """The calls of one model on one board. ``tried``: what was seen, by call; models share it on the same device and policy."""
+    """The calls of one model on one board.
+
+    ``tried``: what was seen, by call; models share it on the same device and policy. ``excluded``: choices of steps that are no
+    candidates.
+    """
 
     trace: Trace
     policy: PortingPolicy
@@ -35,11 +39,14 @@ class DeviceCalls:
     board: Board
     l1_small_bytes: int
     tried: Tried = field(default_factory=dict)
+    excluded: Set[tuple[int, StepChoice]] = frozenset()
     _singles: dict[int, tuple[str, Trace]] = field(default_factory=dict)
 
     def candidates(self, node: StepNode, operands: Mapping[int, Held]) -> Sequence[StepChoice]:
         planned = self.steps[node.number]
-        return offered(planned, operands, self.board) if isinstance(planned, PlannedCall) else [StepChoice()]
+        if not isinstance(planned, PlannedCall):
+            return [StepChoice()]
+        return [x for x in offered(planned, operands, self.board) if (node.number, x.plain) not in self.excluded]
 
     def outcomes(self, node: StepNode, requests: Sequence[tuple[Mapping[int, Held], StepChoice]]) -> Sequence[Outcome]:
         planned = self.steps[node.number]

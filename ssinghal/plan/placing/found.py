@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ssinghal.core.record import DecidedBy, Verdict
+from ssinghal.core.record import DecidedBy, Resource, Verdict
 from ssinghal.plan.placement import Form, Outcome, StepChoice, Traffic
 
 Cost = tuple[int, int]  # of ``Traffic.cost``: bytes, then changes
@@ -131,6 +131,12 @@ class NoPlacement:
     exact: bool = True
     pin: str = ""
 
+    @property
+    def failure(self) -> Verdict | None:
+        """The failure that matters most: where not even DRAM holds the step's tensors, that L1 does not either is no reason."""
+        in_dram = (x for x in self.failures if x.resource is Resource.DRAM_BUFFER)
+        return next(in_dram, self.failures[0] if self.failures else None)
+
     def __str__(self) -> str:
         where = f"step {self.number} {self.operator}" + (f" in {self.at}" if self.at else "")
         where += f", pinned by {self.pin}" if self.pin else ""
@@ -139,7 +145,7 @@ class NoPlacement:
                 f"{where}: the smallest choice needs {self.over_bytes:,} B of a core's L1 more than the"
                 f" {self.limit_bytes:,} B it may take, of which other values take {self.others_bytes:,} B"
             )
-        if self.failures:
-            who = "TTNN rejects every call" if self.failures[0].decided_by is DecidedBy.TTNN else "no call is possible"
-            return f"{where}: {who}: {self.failures[0].message or self.failures[0].status}"
+        if self.failure is not None:
+            who = "TTNN rejects every call" if self.failure.decided_by is DecidedBy.TTNN else "no call is possible"
+            return f"{where}: {who}: {self.failure.message or self.failure.status}"
         return f"{where}: there are no candidates"

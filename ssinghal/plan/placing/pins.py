@@ -104,4 +104,5 @@ def with_pin(found: NoPlacement, pins: Sequence[Pin]) -> NoPlacement:
     if pin is None:
         return found
     keeping = tuple(x for x in found.failures if x.decided_by is not DecidedBy.HARNESS)
-    return replace(found, pin=str(pin), failures=keeping or found.failures)
+    stated = (replace(x, message=x.message.removeprefix(f"pin {pin}: ")) for x in found.failures)
+    return replace(found, pin=str(pin), failures=keeping or tuple(stated))

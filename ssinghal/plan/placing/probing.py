@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssinghal.capture.trace import Step, Trace
+from ssinghal.capture.trace import Step, Trace, Value, ValueKind
 from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.memory_config import BufferType
 from ssinghal.core.record import Resource, Status, Verdict
@@ -56,9 +56,14 @@ def single_step(trace: Trace, step: Step) -> Trace:
     args = {key: [] if key == folded else value for key, value in step.args.items()}  # other weights, of the same form
     operands = {name: renumbered(operand) for name, operand in step.operands.items()}
     single = replace(step, operands=operands, args=args, results=tuple(numbers[v] for v in step.results), at="", dead=())
-    values = tuple(replace(trace.values[value], name="", storage=number) for value, number in numbers.items())
+    values = tuple(_anonymous(trace.values[value], number) for value, number in numbers.items())
     head = {"model": {"factory": ""}, "input": {"shapes": [], "dtype": trace.dtype}, "capture": {}}
     return Trace(head, values, (single,), single.results)
+
+
+def _anonymous(value: Value, number: int) -> Value:
+    kind = value.kind if value.is_resident else ValueKind.ACTIVATION
+    return replace(value, kind=kind, name="", storage=number)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import TILE_ELEMENTS, Board, DType
 from ssinghal.plan.executor import PlanTask, empty_result, placed_form
 from ssinghal.plan.lowering import PlannedCall, PlannedStep, planned_steps
-from ssinghal.plan.placement import Form
+from ssinghal.plan.placement import IN_DRAM, Form, StepChoice
 from ssinghal.plan.placing.device_calls import DeviceCalls, Tried
 from ssinghal.plan.placing.graph import Calls, Limits, StepNode
 from ssinghal.plan.placing.pins import PinnedCalls, with_pin
@@ -37,13 +37,14 @@ _L1_FAILURES = (Resource.L1_BUFFER, Resource.CLASH, Resource.CIRCULAR_BUFFER, Re
 class Attempt:
     """A run of the complete model that failed, and what was learned from it.
 
-    ``step``: the one that failed. ``lowered_bytes``: by which its limit was lowered; 0 where the tensors in L1 are moved
-    together before it instead.
+    ``step``: the one that failed. ``lowered_bytes``: by which its limit was lowered. ``excluded``: its choice is no candidate
+    any more. With neither, the tensors in L1 are moved together before it.
     """
 
     step: int
     message: str
-    lowered_bytes: int
+    lowered_bytes: int = 0
+    excluded: bool = False
 
 
 def step_nodes(trace: Trace, steps: Sequence[PlannedStep], weights: DType | None = None) -> list[StepNode]:
@@ -106,6 +107,7 @@ class Refinement:
     tried: Tried = field(default_factory=dict)
     learned: dict[int, int] = field(default_factory=dict)
     compact: set[int] = field(default_factory=set)
+    excluded: set[tuple[int, StepChoice]] = field(default_factory=set)
     attempts: list[Attempt] = field(default_factory=list)
     ran: PlanTask | None = None
 
@@ -118,15 +120,17 @@ class Refinement:
         trace, task, board = self.task.trace, self.task, self.board
         steps = planned_steps(trace)
         nodes, inputs = step_nodes(trace, steps, task.policy.weights), input_forms(trace, task.policy)
-        calls: Calls = DeviceCalls(trace, task.policy, steps, self.pool, board, task.l1_small_bytes, self.tried)
+        calls: Calls = DeviceCalls(trace, task.policy, steps, self.pool, board, task.l1_small_bytes, self.tried, self.excluded)
         if task.policy.pins:
             calls = PinnedCalls(calls, task.policy.pins, board)
         headroom = task.policy.headroom.bytes_of(board.l1.bank_bytes)
         port = self.pool.run(self.port).result()
-        search = Search(nodes, inputs, calls, board, beam=BEAM)
+        search, excluded = Search(nodes, inputs, calls, board, beam=BEAM), 0
         search_s = run_s = 0.0
         while True:
             started = time.perf_counter()
+            if len(self.excluded) > excluded:
+                search, excluded = Search(nodes, inputs, calls, board, beam=BEAM), len(self.excluded)
             limits = Limits(board.l1.bank_bytes, headroom, dict(self.learned), frozenset(self.compact))
             found = search.within(limits)
             searched = time.perf_counter()
@@ -147,7 +151,7 @@ class Refinement:
             steps=steps,
             board=board,
             headroom_bytes=headroom,
-            failed_runs=[(attempt.step, attempt.message, attempt.lowered_bytes) for attempt in self.attempts],
+            failed_runs=[(x.step, x.message, x.lowered_bytes, x.excluded) for x in self.attempts],
             probes=len(self.tried),
             search_s=search_s,
             run_s=run_s,
@@ -159,18 +163,28 @@ class Refinement:
     def _without_placement(self, found: Found | NoPlacement) -> PlanResult:
         """Returns the result where there was nothing to run."""
         facts = self.pool.facts
-        rejected = found.failures if isinstance(found, NoPlacement) and found.over_bytes is None else ()
-        status = rejected[0].status if rejected else Status.OOM
+        rejected = found.failure if isinstance(found, NoPlacement) and found.over_bytes is None else None
+        status = rejected.status if rejected is not None else Status.OOM
         return replace(empty_result(self.task, facts.board, facts.ttnn, facts.mode), status=status, message=str(found))
 
     def _learn(self, result: PlanResult) -> bool:
-        """Learns from a failure; returns False where it is none of L1, so that another placement would not help."""
+        """Learns from a failure; returns False where it is one of DRAM or the host: another placement would not help.
+
+        A call that TTNN rejects for another reason was accepted when it was tried alone: it decides by what is free of L1.
+        """
         failure = result.failure
-        if failure is None or failure.step < 0 or failure.verdict.resource not in _L1_FAILURES:
+        if failure is None or failure.step < 0 or self.ran is None:
+            return False
+        choice = self.ran.choices.get(failure.step, IN_DRAM)
+        if failure.verdict.status is not Status.OOM and choice != IN_DRAM:
+            self.excluded.add((failure.step, choice.plain))
+            self.attempts.append(Attempt(failure.step, failure.verdict.message, excluded=True))
+            return True
+        if failure.verdict.resource not in _L1_FAILURES:
             return False
         if failure.step not in self.compact:
             self.compact.add(failure.step)
-            self.attempts.append(Attempt(failure.step, failure.verdict.message, 0))
+            self.attempts.append(Attempt(failure.step, failure.verdict.message))
             return True
         lowered = missing_bytes(failure.verdict, self.board)
         self.learned[failure.step] = self.learned.get(failure.step, 0) + lowered

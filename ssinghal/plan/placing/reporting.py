@@ -35,7 +35,7 @@ def placement_of(
     steps: Sequence[PlannedStep],
     board: Board,
     headroom_bytes: int = 0,
-    failed_runs: Iterable[tuple[int, str, int]] = (),
+    failed_runs: Iterable[tuple[int, str, int] | tuple[int, str, int, bool]] = (),
     probes: int = 0,
     search_s: float = 0.0,
     run_s: float = 0.0,
@@ -50,13 +50,14 @@ def placement_of(
         steps: Those of ``trace``.
         board: Where.
         headroom_bytes: What was to stay free of each core's L1.
-        failed_runs: Of each run before: the step that failed, the message, and the bytes that its limit was lowered by.
+        failed_runs: Of each run before: the step that failed, the message, the bytes that its limit was lowered by, and whether
+            its choice is excluded.
         probes: Calls that were tried alone.
         search_s: Wall time of all searches.
         run_s: Wall time of all runs.
         port: A run of the same trace under the policy ``port``.
     """
-    failed = tuple(FailedRun(n, steps[n].operator, steps[n].step.at, message, low) for n, message, low in failed_runs)
+    failed = tuple(FailedRun(steps[x[0]].number, steps[x[0]].operator, steps[x[0]].step.at, *x[1:]) for x in failed_runs)
     effort = {"failed_runs": failed, "probes": probes, "search_s": search_s, "run_s": run_s}
     if isinstance(found, NoPlacement):
         nowhere = _nowhere(found, trace, steps[found.number])
