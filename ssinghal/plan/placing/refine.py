@@ -175,9 +175,8 @@ class Refinement:
         failure = result.failure
         if failure is None or failure.step < 0 or self.ran is None:
             return False
-        choice = self.ran.choices.get(failure.step, IN_DRAM)
-        if failure.verdict.status is not Status.OOM and choice != IN_DRAM:
-            self.excluded.add((failure.step, choice.plain))
+        if failure.verdict.status is not Status.OOM:
+            self.excluded.add((failure.step, self.ran.choices.get(failure.step, IN_DRAM).plain))
             self.attempts.append(Attempt(failure.step, failure.verdict.message, excluded=True))
             return True
         if failure.verdict.resource not in _L1_FAILURES:

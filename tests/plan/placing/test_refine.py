@@ -138,8 +138,6 @@ def test_a_call_that_ttnn_rejects_in_the_run_alone_is_excluded(pool):
     assert refined._learn(failed_at(refined, 1, "Kernel 'compute_cliff_col' references unknown DFB 'in_full'"))
     assert (refined.excluded, refined.compact, refined.learned) == ({(1, choice)}, set(), {})
     assert refined.attempts[0].excluded
-    refined.ran = refined.task
-    assert not refined._learn(failed_at(refined, 1, "Kernel 'x' references unknown DFB 'y'")), "as port calls it"
 
 
 def test_an_excluded_choice_is_no_candidate(pool):
