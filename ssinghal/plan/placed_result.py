@@ -5,6 +5,7 @@ Bytes of L1 are those of one core, bytes that are moved are over all banks. What
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -52,9 +53,10 @@ class NotChosen:
 class StepPlacement:
     """A step with its choice.
 
-    ``calls``: of TTNN, those of moves among them; none for a view. ``settings`` and ``moves``: in words. ``dram_bytes``: moved
-    through DRAM, in the run or, where that did not reach the step, by the search; ``activations_bytes`` of them, which is then
-    None, are neither the model's weights nor its inputs and results. ``resharded_bytes``, ``layout_changes``: likewise.
+    ``calls``: of TTNN, those of moves among them; none for a view. ``settings`` and ``moves``: in words. ``config``: the
+    settings as a case has them. ``dram_bytes``: moved through DRAM, in the run or, where that did not reach the step, by the
+    search; ``activations_bytes`` of them, which is then None, are neither the model's weights nor its inputs and results.
+    ``resharded_bytes``, ``layout_changes``: likewise.
     ``expected_peak_bytes``: by the search, under ``limit_bytes``. ``l1_peak_bytes``: in the run, tensors and program buffers
     together. ``program_bytes``: the largest of these buffers alone. ``headroom_bytes``: what the run left free of a core's L1.
     """
@@ -65,6 +67,7 @@ class StepPlacement:
     calls: tuple[str, ...]
     results: tuple[ResultPlace, ...]
     settings: str
+    config: Mapping[str, Any]
     moves: tuple[str, ...]
     dram_bytes: int
     activations_bytes: int | None

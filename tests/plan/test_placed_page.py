@@ -132,7 +132,7 @@ def test_what_is_moved_is_beside_port(visit):
     text = tab.locator(".placements").inner_text()
     assert "results stay in L1: 44.4 % of their bytes" in text
     assert "1,000 B were to stay free" in text
-    assert [row[:4] for row in rows(tab, "Failed runs")] == [["2", "max_pool2d", "maxpool", "it may hold 2 KiB (2,048 B) less"]]
+    assert [row[:4] for row in rows(tab, "Failed runs")] == [["2", "max_pool2d", "maxpool", "it may hold 2,048 B less"]]
 
 
 def test_without_a_placement_no_badge_says_that_it_fits(visit):

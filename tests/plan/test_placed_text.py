@@ -34,7 +34,7 @@ def text(result: PlanResult) -> list[str]:
 def step(number: int, at: str, operator: str = "convolution", **more) -> StepPlacement:
     """Returns a step in L1 that moves only its weights."""
     given = {
-        "calls": ("ttnn.conv2d",), "results": (L1,), "settings": "", "moves": (), "dram_bytes": 12_288,
+        "calls": ("ttnn.conv2d",), "results": (L1,), "settings": "", "config": {}, "moves": (), "dram_bytes": 12_288,
         "activations_bytes": 0, "resharded_bytes": 0, "layout_changes": 0, "limit_bytes": 1_360_544,
         "expected_peak_bytes": 100_000, "l1_peak_bytes": 100_000, "program_bytes": 1, "headroom_bytes": 1_260_544,
     }  # fmt: skip

@@ -8,7 +8,12 @@ from typing import Any
 from ssinghal.core.memory_config import MemoryConfig
 from ssinghal.plan.placement import DRAM, StepChoice, thawed
 
-_NAMES = {"act_block_h_override": "act_block_h", "act_block_w_div": "act_block_w_div", "shard_layout": "shards"}
+_NAMES = {
+    "act_block_h_override": "act_block_h",
+    "shard_layout": "shards",
+    "compute_with_storage_grid_size": "grid",
+}
+_PAIRS = {"out_subblock_h": "out_subblock_w", "out_block_h": "out_block_w", "per_core_M": "per_core_N"}
 _LAYOUTS = {"HEIGHT_SHARDED": "height", "WIDTH_SHARDED": "width", "BLOCK_SHARDED": "block"}
 _SLICES = {"L1Full": "not sliced", "DRAMSliceHeight": "slices of rows", "DRAMSliceWidth": "slices of columns"}
 
@@ -30,7 +35,7 @@ def choice_text(choice: StepChoice, operands: Places | None = None) -> str:
 
 
 def settings_text(choice: StepChoice) -> str:
-    """Returns the settings of a call, the fields of a config by their own names.
+    """Returns the settings of a call, the fields of a config by their own names; two that belong together as one.
 
     >>> from ssinghal.plan.placement import frozen
     >>> config = frozen({"type": "Conv2dConfig", "shard_layout": "HEIGHT_SHARDED", "act_block_h_override": 64})
@@ -49,9 +54,13 @@ def _parts(name: str, value: Any) -> Iterator[str]:
         yield _SLICES.get(str(value["slice_type"]), str(value["slice_type"])) + count
         return
     if name == "program_config":
-        yield str(value.get("type", name))
+        yield str(value.get("type", name)).removeprefix("MatmulMultiCore").removesuffix("ProgramConfig")
+    second = {_PAIRS[key] for key in _PAIRS.keys() & value.keys()} & value.keys()
     for key, item in value.items():
-        if key != "type":
+        other = value.get(_PAIRS.get(key, ""))
+        if other is not None:
+            yield f"{key[:-2]} {item}x{other}"
+        elif key != "type" and key not in second:
             yield from _parts(key, item)
 
 

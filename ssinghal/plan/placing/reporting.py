@@ -160,6 +160,7 @@ def _step(
         outcome.calls,
         tuple(_place(held.form, stays[value], board) for value, held in zip(planned.results, outcome.results, strict=False)),
         settings_text(choice),
+        choice.settings_of_case,
         moves_text(choice, operands),
         *moved,
         placed.limit_bytes,

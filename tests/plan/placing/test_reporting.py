@@ -63,6 +63,10 @@ def test_views_are_no_steps_that_make_calls():
 def test_settings_and_moves_are_in_words_and_moves_to_the_same_place_are_none():
     conv, relu, pooled = report(found(), run()).steps
     assert conv.settings == "shards height, act_block_h 64, not sliced"
+    assert conv.config == {
+        "conv_config": {"type": "Conv2dConfig", "shard_layout": "HEIGHT_SHARDED", "act_block_h_override": 64},
+        "slice_config": {"type": "Conv2dSliceConfig", "slice_type": "L1Full"},
+    }
     assert (conv.moves, relu.moves) == ((), ())
     assert pooled.moves == ("operand 1 to dram before the call",)
 
@@ -154,10 +158,28 @@ def test_choices_are_put_into_words(choice, text):
         ({"type": "Conv2dSliceConfig", "slice_type": "DRAMSliceHeight", "num_slices": 4}, "slices of rows x 4"),
         ({"type": "Conv2dConfig", "enable_act_double_buffer": True}, "enable_act_double_buffer"),
         ([8, 4], "a_setting 8x4"),
+        (
+            {
+                "type": "Conv2dConfig",
+                "compute_with_storage_grid_size": [8, 7],
+                "per_core_M": 32,
+                "per_core_N": 1,
+                "out_subblock_w": 2,
+                "out_subblock_h": 4,
+                "out_block_h": 5,
+                "mcast_in0": False,
+            },
+            "grid 8x7, per_core 32x1, out_subblock 4x2, out_block_h 5, mcast_in0 False",
+        ),
     ],
 )
 def test_settings_are_put_into_words(setting, text):
     assert settings_text(StepChoice(settings=(("a_setting", frozen(setting)),))) == text
+
+
+def test_a_program_is_named_without_what_all_of_them_have_in_common():
+    program = frozen({"type": "MatmulMultiCoreReuseMultiCast1DProgramConfig", "in0_block_w": 1, "fuse_batch": True})
+    assert settings_text(StepChoice(settings=(("program_config", program),))) == "ReuseMultiCast1D, in0_block_w 1, fuse_batch"
 
 
 # On the device -----------------------------------------------------------------------------------------------------------
@@ -178,6 +200,8 @@ def test_a_small_model_as_ttnn_allocates_it():
     assert one.moved.weights_bytes == WEIGHTS
     assert one.moved.inputs_bytes == IMAGE
     assert one.port is not None
-    # port: the image, the weights, and the map written twice and read twice; the result is the model's
-    assert one.port == Moved(IMAGE + WEIGHTS + 4 * MAP + POOLED, WEIGHTS, IMAGE, POOLED, 0, one.port.layout_changes)
+    # port: the image, the weights, and the map written twice and read twice; the result is the model's. A call keeps the map as
+    # [1, 112, 112, 64] in tiles, whose rows of 112 pixels are padded to 128, within itself: it is written and read
+    within = 2 * 112 * 128 * 64 * 2
+    assert one.port == Moved(IMAGE + WEIGHTS + 4 * MAP + POOLED + within, WEIGHTS, IMAGE, POOLED, 0, one.port.layout_changes)
     assert one.peak_bytes == max(use.l1_total_peak_bytes for use in result.steps)
