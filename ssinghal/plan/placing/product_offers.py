@@ -10,10 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, Sharding, ShardKind, ShardSpec
-from ssinghal.core.sharding import complete
+from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, ShardKind, ShardSpec
 from ssinghal.core.tensors import TILE_EDGE, Board, Layout, Shape, TensorSpec, ceil_div
-from ssinghal.errors import InvalidCase
 from ssinghal.operators import named
 from ssinghal.plan.layout_ops import joins_heads
 from ssinghal.plan.lowering import PlannedCall
@@ -108,16 +106,26 @@ def _interleaved_program(product: Product, board: Board) -> Settings:
 
 
 def _into_shards(product: Product, board: Board) -> Iterator[tuple[MemoryConfig, Settings]]:
+    for memory in _spread(product.rows, product.columns, board):
+        shard = memory.shard
+        if shard is not None and shard.kind is ShardKind.HEIGHT:
+            yield memory, over_rows(product, shard.cores.count, board.grid, Blocking(sharded_result=True))
+        elif shard is not None:
+            yield memory, over_grid(product, shard.cores.bounds, Blocking(sharded_result=True))
+
+
+def _spread(rows: int, columns: int, board: Board) -> list[MemoryConfig]:
+    """Returns shards by rows, and by both, for a tensor of ``rows`` x ``columns`` tiles: over more than one core in each
+    direction that is cut, and over at least half as many as the other kind takes."""
     across, down = board.grid
-    high = ceil_div(product.rows, across * down)
-    cores = ceil_div(product.rows, high)
-    if cores > 1:
-        result = _shards(ShardKind.HEIGHT, high, product.columns, Cores.first(cores, board.grid))
-        yield result, over_rows(product, cores, board.grid, Blocking(sharded_result=True))
-    across, down = block_grid(product.rows, product.columns, board)
+    high = ceil_div(rows, across * down)
+    cores = Cores.first(ceil_div(rows, high), board.grid)
+    kinds = [_shards(ShardKind.HEIGHT, high, columns, cores)] if cores.count > 1 else []
+    across, down = block_grid(rows, columns, board)
     if across > 1 and down > 1:
-        result = _shards(ShardKind.BLOCK, ceil_div(product.rows, down), product.columns // across, Cores.grid(across, down))
-        yield result, over_grid(product, (across, down), Blocking(sharded_result=True))
+        kinds.append(_shards(ShardKind.BLOCK, ceil_div(rows, down), columns // across, Cores.grid(across, down)))
+    counts = [kind.shard.cores.count for kind in kinds if kind.shard is not None]
+    return [kind for kind, count in zip(kinds, counts, strict=True) if 2 * count >= max(counts)]
 
 
 def _shards(kind: ShardKind, rows: int, columns: int, cores: Cores) -> MemoryConfig:
@@ -135,20 +143,8 @@ def block_grid(rows: int, columns: int, board: Board) -> tuple[int, int]:
 
 def sharded_alike(spec: TensorSpec, board: Board) -> list[MemoryConfig]:
     """Returns the shards by rows, and by both, that convolutions and products after a call may take its result in."""
-    if spec.layout is not Layout.TILE:
-        return []
-    height, width = (size // TILE_EDGE for size in spec.padded_2d)
-    shards = []
-    try:
-        by_rows = complete(spec, BufferType.L1, Sharding(ShardKind.HEIGHT), board).memory
-    except InvalidCase:
-        return []
-    if by_rows.shard is not None and by_rows.shard.cores.count > 1:
-        shards.append(by_rows)
-    across, down = block_grid(height, width, board)
-    if across > 1 and down > 1:
-        shards.append(_shards(ShardKind.BLOCK, ceil_div(height, down), width // across, Cores.grid(across, down)))
-    return shards
+    height, width = spec.padded_2d
+    return _spread(height // TILE_EDGE, width // TILE_EDGE, board) if spec.layout is Layout.TILE else []
 
 
 def elementwise(planned: PlannedCall, operands: Operands, board: Board) -> Iterator[StepChoice]:
