@@ -135,7 +135,7 @@ def test_products_of_interleaved_operands_state_their_program():
     ("shape", "shards"),
     [
         # 98 x 2 tiles: by rows 2 tiles on each of 49 cores; by both 13 x 1 on 2x8
-        ((1, 1, 3136, 64), {"l1:height@0,0-7,5+0,6-0,6:64x64"}),
+        ((1, 1, 3136, 64), {"l1:height@0,0-7,5+0,6:64x64"}),
         # 8 x 32 tiles: by rows on 8 cores, by both 1 x 4 on 8x8
         ((1, 256, 1024), {"l1:block@8x8:32x128"}),
         # 56 x 24 tiles: by rows on 56 cores, by both 7 x 3 on 8x8
