@@ -189,7 +189,7 @@ class Calls(InTorch):
 
     # Form -------------------------------------------------------------------------------------------------------------------
 
-    def to_memory_config(self, x: Any, memory: MemoryConfig) -> Any:
+    def to_memory_config(self, x: Any, memory: MemoryConfig | None = None) -> Any:
         return x
 
     def typecast(self, x: Any, dtype: Kind) -> Any:
