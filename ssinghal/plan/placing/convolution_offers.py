@@ -43,21 +43,15 @@ class _Maps:
         self.cores = board.grid[0] * board.grid[1]
 
     def kinds(self) -> list[ShardKind]:
-        """Returns how the map may be cut: in ways that use most of the cores that any way uses, and whose weights fit."""
+        """Returns how the map may be cut: in ways whose weights fit, and that use at least half as many cores as another."""
         tiles = math.ceil(self.rows / TILE_EDGE)
         across = math.ceil(min(self.channels, self.out) / TILE_EDGE)
-        used = {
-            HEIGHT: min(self.cores, tiles),
-            BLOCK: min(self.board.grid[1], tiles) * min(self.board.grid[0], across),
-            WIDTH: min(self.cores, across),
-        }
-        kinds = [kind for kind in (HEIGHT, BLOCK) if 3 * used[kind] >= max(used[HEIGHT], used[BLOCK])]
+        used = {HEIGHT: min(self.cores, tiles), BLOCK: min(self.board.grid[1], tiles) * min(self.board.grid[0], across)}
         if self.kernel > 1 and self.row_positions * self.channels * self.out > self.board.l1.bank_bytes:
-            kinds = [kind for kind in kinds if kind is not HEIGHT]  # each core would hold the weights of all channels
-        wide = (
-            used[WIDTH] >= max(used[HEIGHT], used[BLOCK]) and self.rows * TILE_EDGE * BYTES * SHARE <= self.board.l1.bank_bytes
-        )
-        return [*kinds, WIDTH] if wide or not kinds else kinds
+            del used[HEIGHT]  # each core would hold the weights of all channels
+        if self.rows * TILE_EDGE * BYTES * SHARE <= self.board.l1.bank_bytes:
+            used[WIDTH] = min(self.cores, across)  # each core holds all rows
+        return [kind for kind in used if 2 * used[kind] >= max(used.values())]
 
     def block_heights(self, kind: ShardKind) -> list[int]:
         """Returns lower blocks of activations where these may be what does not fit: of a few tiles, and of one."""
@@ -85,10 +79,11 @@ def convolution(planned: PlannedCall, operands: Operands, board: Board) -> Itera
     maps = _Maps(planned, max(math.prod(shape[:-1]), _rows(planned)), board)
     own = memory.shard.kind if memory.shard is not None else None
     kinds = maps.kinds()
-    if own in LAYOUTS:
+    if own in kinds:
         yield from _in_l1(planned, maps, memory, own)
         yield replace(_full(planned, memory, own), after=DRAM)
         yield _full(planned, memory, own, reshard_if_not_optimal=True)
+    if own in LAYOUTS:
         for kind in kinds:
             if kind is not own:
                 yield from _in_l1(planned, maps, memory, kind, reshard_if_not_optimal=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, ShardKind, ShardSpec
-from ssinghal.core.tensors import Board
+from ssinghal.core.tensors import TILE_EDGE, Board
 from ssinghal.operators import named
 from ssinghal.operators.operator_info import normal_dim
 from ssinghal.plan.lowering import PlannedCall
@@ -24,14 +24,15 @@ def pool(planned: PlannedCall, operands: Operands, board: Board) -> Iterator[Ste
     if memory.shard is not None:
         yield StepChoice(memory=None)
         yield StepChoice(memory=None, after=DRAM)
-        yield from _pooled(operands, L1)
-    else:
-        yield from _pooled(operands, memory)
-
-
-def _pooled(operands: Operands, image: MemoryConfig) -> Iterator[StepChoice]:
+    image = memory if memory.shard is None else L1
+    columns, rows = board.grid
+    channels = planned.case.inputs[0][1]
+    used = {
+        ShardKind.HEIGHT: columns * rows,
+        ShardKind.BLOCK: rows * min(columns, math.ceil(channels / TILE_EDGE)),
+    }
     moves = moves_to({0: operands[0]}, image)
-    for kind in (ShardKind.HEIGHT, ShardKind.BLOCK):
+    for kind in (kind for kind in used if 2 * used[kind] >= max(used.values())):
         yield StepChoice(moves=moves, memory=None, settings=(("applied_shard_scheme", LAYOUTS[kind]),))
 
 
