@@ -88,11 +88,12 @@ class ProgramTTNN(TorchTTNN):
 
     def _function(self, name: str) -> Callable[..., Any]:
         if name[0].isupper():  # a class of settings
-            return lambda *_, **options: SimpleNamespace(**options)
+            return _Settings
         function = super()._function(name)
 
         def call(*args: Any, return_weights_and_bias: bool = False, **kwargs: Any) -> Any:
-            kwargs.pop("conv_config", None)
+            for setting in SETTINGS:
+                kwargs.pop(setting, None)
             if name in ("conv1d", "conv2d", "conv_transpose2d"):
                 kwargs.setdefault("bias_tensor", None)
             if return_weights_and_bias:
@@ -101,6 +102,18 @@ class ProgramTTNN(TorchTTNN):
             return function(*args, **kwargs)
 
         return call
+
+
+SETTINGS = ("conv_config", "slice_config", "program_config")
+
+
+class _Settings:
+    """A class of settings of TTNN, or an enum: none of them changes a value."""
+
+    HEIGHT_SHARDED = WIDTH_SHARDED = BLOCK_SHARDED = ROW_MAJOR = COL_MAJOR = L1 = DRAM = None
+
+    def __init__(self, *_: Any, x: int = 0, y: int = 0, **__: Any) -> None:
+        self.x, self.y = x, y
 
 
 def loaded(text: str) -> Any:
@@ -142,4 +155,4 @@ def computed(program: Any, model: Any, recording: Recorded) -> list[torch.Tensor
         torch.set_default_dtype(default)
 
 
-__all__ = ["ProgramTTNN", "computed", "loaded", "recording_of", "results_of", "written"]
+__all__ = ["NO_SOURCE", "ProgramTTNN", "computed", "loaded", "recording_of", "results_of", "written"]

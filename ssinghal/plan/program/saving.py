@@ -9,7 +9,7 @@ from ssinghal.core.files import write_whole
 from ssinghal.core.record import Status
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.plan.planner import Boards, Plan
-from ssinghal.plan.program.model_source import model_source
+from ssinghal.plan.program.model_source import ModelSource, model_source
 from ssinghal.plan.program.recording import RecordingTask
 from ssinghal.plan.program.writer import ProgramText
 from ssinghal.plan.result import PlanResult
@@ -43,9 +43,12 @@ def write_program(path: Path, trace: Trace, plan: Plan, boards: Boards) -> None:
     write_whole(path, program_text(trace, result, boards))
 
 
-def program_text(trace: Trace, result: PlanResult, boards: Boards) -> str:
-    """Runs a plan once more, recorded, and returns its program. ``trace``: before rewrites."""
+def program_text(trace: Trace, result: PlanResult, boards: Boards, source: ModelSource | None = None) -> str:
+    """Runs a plan once more, recorded, and returns its program.
+
+    ``trace``: before rewrites. ``source``: how the model is built, None for what the trace states.
+    """
     run, recording = boards.perform(RecordingTask(boards.last_task(result)), result.board)
     if recording is None or run.steps_sha256 != result.steps_sha256:
         raise HarnessError(f"--write: the recorded run differs from that of the plan: {run.message or 'other bytes'}")
-    return ProgramText(trace, recording, result).text()
+    return ProgramText(trace, recording, result).text(source)

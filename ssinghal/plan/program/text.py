@@ -13,7 +13,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.plan.program.transcript import UNWRITTEN
 
 WIDTH = 116
-LONG = 60  # characters of an expression that gets a name of its own
+LONG = 48  # characters of an expression that gets a name of its own
 USUAL = {"ttnn.DRAM_MEMORY_CONFIG": "DRAM", "ttnn.L1_MEMORY_CONFIG": "L1"}
 RESERVED = frozenset("x weights device state constants check ttnn torch observed tensors result model".split())
 

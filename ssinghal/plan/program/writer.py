@@ -44,7 +44,7 @@ class ProgramText:
             *self._docstring(),
             *self._imports(source),
             "",
-            f"INPUTS = {self._input_list()}  # shape and dtype",
+            f"INPUTS = {self._input_list()}  # shape, and dtype in torch",
             f"L1_SMALL_BYTES = {recording.l1_small_bytes}  # of each core, for tables that pools and convolutions keep",
             "DRAM, L1 = ttnn.DRAM_MEMORY_CONFIG, ttnn.L1_MEMORY_CONFIG",
             *settings.lines(),
@@ -115,7 +115,9 @@ class ProgramText:
 
     def _input_list(self) -> str:
         values = [v for v in self.original.values if v.kind is ValueKind.INPUT]
-        return "[" + ", ".join(f"({list(v.shape)}, {quoted(v.dtype)})" for v in values) + "]"
+        floats = ("bfloat16", "float16", "float32")  # torch runs in float32, what the device gets is rounded
+        kinds = ["float32" if value.dtype in floats else value.dtype for value in values]
+        return "[" + ", ".join(f"({list(v.shape)}, torch.{kind})" for v, kind in zip(values, kinds, strict=True)) + "]"
 
     def _build_model(self, source: ModelSource) -> list[str]:
         return [
@@ -168,7 +170,17 @@ def fragment(text: str) -> list[str]:
     return ["", "", *text.strip("\n").splitlines()]
 
 
-MAIN = """
+MAIN = '''
+def random_input(shape, dtype):
+    return torch.randn(shape) if dtype.is_floating_point else torch.randint(0, 2, shape, dtype=dtype)
+
+
+def parameters_of(model):
+    """Returns the parameters and buffers of a model by name, those that are not saved with it among them."""
+    named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    return {name: tensor.detach() for name, tensor in named}
+
+
 def main():
     parser = argparse.ArgumentParser(description="Runs the model on a device.")
     parser.add_argument("--state-dict", help="file of torch.save with the model's state_dict")
@@ -180,18 +192,14 @@ def main():
     model = model.eval().float()
     if options.state_dict:
         model.load_state_dict(torch.load(options.state_dict, map_location="cpu"))
-    kinds = {"bfloat16": torch.float32, "float16": torch.float32}
-    kinds = [(shape, kinds.get(dtype) or getattr(torch, dtype)) for shape, dtype in INPUTS]
-    tensors = [torch.randn(s, dtype=k) if k.is_floating_point else torch.randint(0, 2, s, dtype=k) for s, k in kinds]
+    tensors = [random_input(shape, dtype) for shape, dtype in INPUTS]
 
     device = ttnn.open_device(device_id=0, l1_small_size=L1_SMALL_BYTES)
     try:
         if options.compare and not keeps_values(device):
             raise SystemExit("--compare: this device does not keep values, so it is virtual: nothing can be compared")
         run = TorchRun(model, call, tensors) if CONSTANTS or options.compare else None
-        state = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers(remove_duplicate=False))}
-        state = {name: tensor.detach() for name, tensor in state.items()}
-        prepared = prepare_weights(state, run.constants if run else {}, device)
+        prepared = prepare_weights(parameters_of(model), run.constants if run else {}, device)
         weights = place_weights(prepared, device)
 
         def check(name, tensor, axes, order, shape):
@@ -214,11 +222,11 @@ def main():
 
 
 RESULTS = [  # of the model: axes on the device, their order in torch, torch's shape
-        FORMS
+FORMS
 ]
 
 if __name__ == "__main__":
     main()
-"""
+'''
 
 __all__ = ["Expression", "ProgramText"]

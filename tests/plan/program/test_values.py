@@ -4,15 +4,18 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from ssinghal.core.record import Status  # noqa: E402
 from ssinghal.device.modes import choose_device  # noqa: E402
-from ssinghal.plan.policy import POLICIES, Rewrite  # noqa: E402
+from ssinghal.plan.planner import Boards, PlanSettings, plan  # noqa: E402
+from ssinghal.plan.policy import POLICIES, Rewrite, find_policy  # noqa: E402
+from ssinghal.plan.program.saving import program_text  # noqa: E402
 from ssinghal.runner.pool import Pool  # noqa: E402
 from ssinghal.runner.tasks import PoolOptions  # noqa: E402
 from tests.support.random_models import random_model  # noqa: E402
 from tests.support.real_traces import close, recorded  # noqa: E402
 from tests.support.small_calls import CALLS  # noqa: E402
 from tests.support.small_models import MODELS  # noqa: E402
-from tests.support.written_programs import computed, loaded, written  # noqa: E402
+from tests.support.written_programs import NO_SOURCE, computed, loaded, written  # noqa: E402
 
 pytestmark = pytest.mark.virtual_device
 PORT, EAGER = POLICIES["port"], POLICIES["eager"]
@@ -67,6 +70,18 @@ def test_a_program_computes_a_random_model(seed, pool):
     assert computes(pool, model, (shape,), PORT)
 
 
+@pytest.mark.parametrize("name", ["bottleneck", "windows", "squeeze and excite"])
+def test_a_program_of_placements_in_l1_computes_the_model(name):
+    model, inputs = MODELS[name]
+    recording = recorded(model, *inputs)
+    with Boards(PlanSettings()) as boards:
+        result = plan(recording.trace, find_policy("l1"), "n150", boards).result
+        assert result.status is Status.FITS, result.message
+        text = program_text(recording.trace, result, boards, NO_SOURCE)
+    assert "memory_config=L1" in text or "_SHARDED" in text
+    assert close(computed(loaded(text), model, recording), recording.results())
+
+
 # The test itself ------------------------------------------------------------------------------------------------------------
 
 
@@ -80,7 +95,7 @@ def test_a_tensor_that_is_freed_too_early_is_detected(pool):
 
 
 def test_a_wrong_weight_is_detected(pool):
-    model, inputs = MODELS["two heads"] if "two heads" in MODELS else MODELS["bottleneck"]
+    model, inputs = MODELS["bottleneck"]
     recording = recorded(model, *inputs)
     text = written(pool, recording.trace, PORT)
     wrong = text.replace('"n3", 1e-05)', '"n4", 1e-05)')
