@@ -25,6 +25,7 @@ HEIGHT, BLOCK, WIDTH = ShardKind.HEIGHT, ShardKind.BLOCK, ShardKind.WIDTH
 LAYOUTS = {HEIGHT: "HEIGHT_SHARDED", BLOCK: "BLOCK_SHARDED", WIDTH: "WIDTH_SHARDED"}
 BYTES = 2  # of an element of bfloat16; block floats take half, so that a little more is offered than fits
 LOW = 2 * TILE_EDGE  # rows to a core that need no lower blocks
+LARGE = 4  # a map that takes more than this part of a core's L1, and is read again later, may have to leave it for the call
 SHARE = 16  # blocks that take more than this part of a core's L1 are offered lower too
 
 
@@ -87,6 +88,9 @@ def convolution(planned: PlannedCall, operands: Operands, board: Board) -> Itera
         for kind in kinds:
             if kind is not own:
                 yield from _in_l1(planned, maps, memory, kind, reshard_if_not_optimal=True)
+        if operands[0].form.l1_bytes(board) * LARGE > board.l1.bank_bytes:
+            for kind in kinds:
+                yield from _in_l1(planned, maps, DRAM, kind)
         return
     for kind in kinds:
         yield from _in_l1(planned, maps, memory, kind)
