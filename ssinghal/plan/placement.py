@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from ssinghal.core.memory_config import BufferType, MemoryConfig
@@ -70,6 +71,11 @@ class StepChoice:
     def move_of(self, position: int) -> MemoryConfig | None:
         return dict(self.moves).get(position)
 
+    @cached_property
+    def settings_count(self) -> int:
+        """How many values the settings state."""
+        return sum(map(_leaves, (value for _, value in self.settings)))
+
     @property
     def settings_of_case(self) -> dict[str, Any]:
         return {name: thawed(value) for name, value in self.settings}
@@ -81,6 +87,14 @@ class StepChoice:
 
     def with_compaction(self) -> StepChoice:
         return replace(self, compact=True)
+
+
+def _leaves(value: Any) -> int:
+    """Returns the number of values in a frozen setting."""
+    if not isinstance(value, tuple):
+        return 1
+    kind, *items = value
+    return sum(_leaves(item) for _, item in items) if kind == "{" else sum(map(_leaves, items))
 
 
 def frozen(value: Any) -> Any:

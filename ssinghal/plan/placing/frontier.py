@@ -17,7 +17,9 @@ class State(NamedTuple):
         moved_bytes, changes: The cost of all steps so far.
         l1_bytes: What all live buffers take of a core's L1.
         key: How the live values are held.
-        peak_bytes: The most L1 at any step so far; it decides between equally cheap ways.
+        settings: How many settings the choices so far state. Of equally cheap ways the one with the fewest is followed, as
+            TTNN's own settings are, where they fit, those to start a port with.
+        peak_bytes: The most L1 at any step so far; it decides between ways that are still equal.
         parent: The state before the last step; None before the first.
         option: What was chosen at that step.
         others_bytes: What there was in L1 then beside that call's own.
@@ -27,6 +29,7 @@ class State(NamedTuple):
     changes: int
     l1_bytes: int
     key: Key
+    settings: int = 0
     peak_bytes: int = 0
     parent: State | None = None
     option: Option | None = None

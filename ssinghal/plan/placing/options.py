@@ -136,10 +136,10 @@ def option(step: LiveStep, slots: Slots, key: Key, order: int, choice: StepChoic
 
 def worthwhile(options: Iterable[Option], limit: int) -> list[Option]:
     """Returns the options that fit into ``limit`` bytes alone, cheapest first, without those that another one makes needless:
-    it leaves the same state at no more cost, and needs no more L1."""
+    it leaves the same state at no more cost with no more settings, and needs no more L1."""
     least: dict[object, int] = {}
     best = []
-    for x in sorted(options, key=lambda x: (x.cost, x.peak, x.order)):
+    for x in sorted(options, key=lambda x: (x.cost, x.choice.settings_count, x.peak, x.order)):
         leaves = (x.tail, x.tail_links, x.tail_groups, x.kept_groups)
         if x.possible and x.peak <= min(limit, least.get(leaves, limit + 1) - 1):
             least[leaves] = x.peak

@@ -200,8 +200,10 @@ class Search:
                 moved, changes = state.moved_bytes + x.cost[0], state.changes + x.cost[1]
                 peak = max(peak, state.peak_bytes)
                 known = best.get(key)
-                if known is None or (moved, changes, peak) < (known.moved_bytes, known.changes, known.peak_bytes):
-                    best[key] = State(moved, changes, l1_bytes, key, peak, state, x, others)
+                settings = state.settings + x.choice.settings_count
+                way = (moved, changes, settings, peak)
+                if known is None or way < (known.moved_bytes, known.changes, known.settings, known.peak_bytes):
+                    best[key] = State(moved, changes, l1_bytes, key, settings, peak, state, x, others)
             if state.key == port and menu.in_dram is not None and menu.in_dram.possible:
                 port_after = applied(rest, menu.in_dram)[0]
         return list(best.values()), port_after if port_after in best else None

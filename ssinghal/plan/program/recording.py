@@ -75,7 +75,8 @@ class _RecordedResidents(ResidentWeights):
     """Weights that note which calls of TTNN prepared them, and which tensor each of them became."""
 
     def __init__(self, session: RecordingSession, task: PlanTask) -> None:
-        super().__init__(cast(Session, session), task.trace, task.policy.weights, task.choices)
+        policy = task.policy
+        super().__init__(cast(Session, session), task.trace, policy.weights, task.choices, activations=policy.activations)
         self.recorder = session.recorder
         self.preparations: list[tuple[RecordedCall, ...]] = []
         self.numbers: dict[PlacedWeight, int] = {}
