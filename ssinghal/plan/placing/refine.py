@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from ssinghal.capture.trace import Trace, Value, ValueKind
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import TILE_ELEMENTS, Board, DType
+from ssinghal.errors import InvalidCase
 from ssinghal.plan.executor import PlanTask, empty_result, placed_form
 from ssinghal.plan.lowering import PlannedCall, PlannedStep, planned_steps
 from ssinghal.plan.placement import IN_DRAM, Form, StepChoice
@@ -116,7 +117,11 @@ class Refinement:
         return self.pool.facts.opened_board.with_l1_small(self.task.l1_small_bytes)
 
     def result(self) -> PlanResult:
-        """Returns the first run of the complete model that succeeds, or the last one; without placements, why not."""
+        """Returns the first run of the complete model that succeeds, or the last one; without placements, why not.
+
+        Raises:
+            InvalidCase: The headroom is all of L1.
+        """
         trace, task, board = self.task.trace, self.task, self.board
         steps = planned_steps(trace)
         nodes, inputs = step_nodes(trace, steps, task.policy.weights), input_forms(trace, task.policy)
@@ -124,6 +129,11 @@ class Refinement:
         if task.policy.pins:
             calls = PinnedCalls(calls, task.policy.pins, board)
         headroom = task.policy.headroom.bytes_of(board.l1.bank_bytes)
+        if headroom >= board.l1.bank_bytes:
+            raise InvalidCase(
+                f"headroom {task.policy.headroom}: expected less than the {board.l1.bank_bytes:,} B that a core's L1 of"
+                f" {board.name} has for tensors and program buffers"
+            )
         port = self.pool.run(self.port).result()
         search, excluded = Search(nodes, inputs, calls, board, beam=BEAM), 0
         search_s = run_s = 0.0

@@ -83,10 +83,11 @@ def returned_by_call(function, tensors, device, image, options, conv):
     weight, bias = tensors
     if weight.dim() == 3:
         weight = weight.unsqueeze(2)  # over rows, which TTNN takes as maps of height 1
+    given = ttnn.float32 if dtype == ttnn.float32 else ttnn.bfloat16  # in rows, which block floats cannot be
     _, prepared = function(
         input_tensor=ttnn.empty(shape, dtype, layout, device, memory),
-        weight_tensor=ttnn.from_torch(weight, dtype=dtype),
-        bias_tensor=None if bias is None else ttnn.from_torch(bias.reshape(1, 1, 1, -1), dtype=dtype),
+        weight_tensor=ttnn.from_torch(weight, dtype=given),
+        bias_tensor=None if bias is None else ttnn.from_torch(bias.reshape(1, 1, 1, -1), dtype=given),
         device=device,
         return_weights_and_bias=True,
         **options,

@@ -14,6 +14,7 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.record import Resource, Status
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.modes import choose_device
+from ssinghal.errors import InvalidCase
 from ssinghal.plan.executor import empty_result
 from ssinghal.plan.lowering import planned_steps
 from ssinghal.plan.passes.registry import rewritten
@@ -76,6 +77,11 @@ def test_headroom_is_kept_to_the_byte(boards):
     assert moved(boards, two_steps(), headroom=str(L1_BANK - most))[1] == TENSOR
     assert moved(boards, two_steps(), headroom=str(L1_BANK - most + 1))[1] == 2 * TENSOR
     assert moved(boards, two_steps(), headroom=str(L1_BANK - SHARE - PROGRAM + 1))[1] == 4 * TENSOR, "nothing in L1"
+
+
+def test_a_headroom_of_all_of_l1_is_refused(boards):
+    with pytest.raises(InvalidCase, match="headroom 1360544: expected less than the 1,360,544 B that a core's L1 of n150 has"):
+        boards.run(two_steps(), find_policy("l1", headroom=str(L1_BANK)), "n150")
 
 
 def test_a_value_that_does_not_fit_into_l1_stays_in_dram_and_the_others_do_not(boards):

@@ -32,6 +32,8 @@ MODELS = {
     "tokens": ("program_models:tokens", "2,3,64,64", "port"),
     "tokens of eager": ("program_models:tokens", "1,3,32,32", "eager"),
     "maps in L1": ("program_models:maps", "1,3,64,64", "l1"),
+    "maps of block floats": ("program_models:maps", "1,3,64,64", "port+bfloat8_b"),
+    "maps of block floats in L1": ("program_models:maps", "1,3,64,64", "l1+bfloat8_b"),
 }
 
 
@@ -72,7 +74,8 @@ def ssinghal(folder: Path, *arguments: str) -> str:
 @pytest.mark.parametrize("name", list(MODELS))
 def test_a_program_allocates_what_its_plan_does(name, tmp_path):
     model, shape, named = MODELS[name]
-    policy = find_policy(named)
+    base, _, dtype = named.partition("+")
+    policy = find_policy(base, weights=dtype or None, activations=dtype or None)
     ssinghal(tmp_path, "catalog", "capture", "--factory", model, "--input", shape, "--trace", "-o", "model.trace.json.gz")
     trace = read_trace(tmp_path / "model.trace.json.gz")
     with Boards(PlanSettings()) as boards:
