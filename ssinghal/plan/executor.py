@@ -343,7 +343,10 @@ class PlanExecution:
         for value in values:
             form = stand_in_form(value, self.trace.dtype, first.axes if first is not None else None)
             try:
-                tensors.append(HeldTensor(self.session.empty(form.spec), form.axes))
+                tensor = self.session.empty(form.spec)
+                tensors.append(HeldTensor(tensor, form.axes))
+                if self.meter is not None:
+                    self.meter.owned.pop(int(tensor.buffer_address()), None)  # an input may have been there
             except TTNN_ERRORS as error:
                 if planned.reason:
                     self.failures.append(self._failure(planned, error))

@@ -38,14 +38,14 @@ def facts(report: PlacementReport) -> Iterator[str]:
         yield from _found_facts(report)
     runs = len(report.failed_runs) + (report.nowhere is None)
     yield (
-        f"search {report.search_s:.1f} s: {report.probes:,} calls tried alone, {report.states:,} states;"
-        f" {runs:,} {'run' if runs == 1 else 'runs'} of the complete model {report.run_s:.1f} s"
+        f"search {report.search_s:.1f} s: {counted(report.probes, 'call')} tried alone, {counted(report.states, 'state')};"
+        f" {counted(runs, 'run')} of the complete model {report.run_s:.1f} s"
     )
 
 
 def _found_facts(report: PlacementReport) -> Iterator[str]:
     if not report.confirmed:
-        yield "not confirmed: the run of the complete model failed; shares are what the search expected"
+        yield "not confirmed: no run of the complete model decided that it fits; shares are what the search expected"
     steps, calls = report.steps_in_l1
     yield (
         f"results stay in L1: {_share(report.bytes_in_l1)} of their bytes, {steps:,} of {calls:,} steps that make calls"
@@ -77,7 +77,12 @@ def _traffic(moved: Moved, port: Moved | None, ratio: float | None) -> Iterator[
                 f" activations written and read {one.activations_bytes:,} B"
             )
     other = f" (port: {port.resharded_bytes:,} B, {port.layout_changes:,})" if port is not None else ""
-    yield f"resharded {moved.resharded_bytes:,} B, {moved.layout_changes:,} changes of layout or shards{other}"
+    yield f"resharded {moved.resharded_bytes:,} B, {counted(moved.layout_changes, 'change')} of layout or shards{other}"
+
+
+def counted(count: int, what: str) -> str:
+    """Returns a number with its noun: 1 state, 2 states."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _share(part: Part) -> str:
@@ -87,6 +92,8 @@ def _share(part: Part) -> str:
 def _quality(report: PlacementReport) -> str:
     if report.exact:
         return "proven by the search: no placements of its candidates move less"
+    if report.bound_bytes == report.cost_bytes:
+        return "proven by the search: no placements of its candidates move fewer bytes; some may change fewer layouts"
     if not report.bound_bytes:
         return "not proven: other placements of the candidates may move less"
     return (

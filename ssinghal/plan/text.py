@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ssinghal.core.record import Status, sentence
 from ssinghal.core.tensors import format_bytes, format_shape
 from ssinghal.plan.liveness import Arithmetic, SizeRule
-from ssinghal.plan.placed_text import placement_lines, placements_table, wrapped
+from ssinghal.plan.placed_text import counted, placement_lines, placements_table, wrapped
 from ssinghal.plan.planner import Plan
 from ssinghal.plan.policy import Lifetime
 from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split
@@ -118,7 +118,7 @@ def _stand_ins(result: PlanResult) -> list[str]:
         return []
     share = f"{100 * result.stand_in_share:.2f} % of the bytes that calls produce"
     reasons = dict.fromkeys((s.overload, s.reason) for s in result.stand_ins)
-    header = f"stand-ins for {len(result.stand_ins)} calls, {share}:"
+    header = f"stand-ins for {counted(len(result.stand_ins), 'call')}, {share}:"
     return [header, *(f"  {overload}: {reason}" for overload, reason in reasons)]
 
 

@@ -298,6 +298,17 @@ def with_an_unknown_call(size):
     return model.trace(y, len(model.values) - 1)
 
 
+def test_a_stand_in_at_the_place_of_an_input_is_none(pool):
+    """[768, 1024] as 768 tiles, 1,572,864 B. The input is freed, and the stand-in takes its place: to read that is no reading of
+    an input."""
+    model = Model()
+    x = model.input(768, 1024)
+    y = model.call("relu.default", (768, 1024), self=x)
+    unknown = model.call("nothing_like_it.default", (768, 1024), self=y)
+    result = ran(pool, model.trace(model.call("relu.default", (768, 1024), self=unknown)), allow_stand_ins=True)
+    assert [use.inputs_read_bytes for use in result.steps] == [1_572_864, 0, 0]
+
+
 def test_stand_ins_are_counted_by_their_bytes(pool):
     """256 x 256 values are known, 256 x 32 are not: 1/9 of the bytes that calls make."""
     result = ran(pool, with_an_unknown_call((256, 32)))

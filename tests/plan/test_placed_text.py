@@ -70,6 +70,20 @@ def test_a_proven_optimum_and_a_headroom_are_stated():
     assert "136,054 B were to stay free" in joined
 
 
+def test_a_bound_that_is_reached_proves_the_bytes():
+    one = report(None, run())
+    reached = "proven by the search: no placements of its candidates move fewer bytes; some may change fewer layouts"
+    assert reached in placement_lines(replace(one, exact=False, bound_bytes=one.cost_bytes))
+    assert reached not in placement_lines(replace(one, exact=False, bound_bytes=one.cost_bytes - 1))
+
+
+def test_nouns_agree_with_their_numbers():
+    one = report(None, run())
+    out = placement_lines(replace(one, states=1, probes=1, moved=replace(one.moved, layout_changes=1)))
+    assert any("1 call tried alone, 1 state; 1 run of" in line for line in out)
+    assert any("1 change of layout or shards" in line for line in out)
+
+
 def test_a_run_that_moves_other_bytes_than_the_search_expected_says_so():
     expected = IMAGE + WEIGHTS + 2 * MAP + 2 * POOLED
     line = f"the search expected {expected:,} B to be moved and resharded; the run moved and resharded {expected + 64:,} B"
@@ -124,7 +138,7 @@ def test_placements_whose_run_failed_are_not_confirmed():
     joined = " ".join(out)
     assert "FITS" not in joined
     assert out[1] == "OOM at step 1 relu in relu: L1 bank needs 28,672 B, 20,480 B free (ttnn.relu)"
-    assert "not confirmed: the run of the complete model failed; shares are what the search expected" in out
+    assert "not confirmed: no run of the complete model decided that it fits; shares are what the search expected" in out
     assert "through DRAM" not in joined  # no run measured it
     row = next(line for line in out if line.startswith("   1  relu"))
     assert row.split()[-2:] == ["–", "–"]

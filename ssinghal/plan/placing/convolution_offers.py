@@ -15,9 +15,9 @@ from dataclasses import replace
 from ssinghal.core.memory_config import MemoryConfig, ShardKind
 from ssinghal.core.tensors import TILE_EDGE, Board, round_up
 from ssinghal.operators import named
-from ssinghal.plan.convolutions import VOLUME
+from ssinghal.plan.convolutions import VOLUME, map_convolution
 from ssinghal.plan.lowering import PlannedCall
-from ssinghal.plan.placement import DRAM, StepChoice, frozen
+from ssinghal.plan.placement import DRAM, L1, StepChoice, frozen
 from ssinghal.plan.placing.offers import Offer, Operands, interleaved
 
 FULL_L1 = frozen({"type": "Conv2dSliceConfig", "slice_type": "L1Full"})
@@ -94,6 +94,8 @@ def convolution(planned: PlannedCall, operands: Operands, board: Board) -> Itera
         return
     for kind in kinds:
         yield from _in_l1(planned, maps, memory, kind)
+        if memory == DRAM and operands[0].form.layout is not map_convolution(planned).layout:
+            yield _full(planned, L1, kind)  # its layout is converted there
 
 
 def _rows(planned: PlannedCall) -> int:

@@ -110,6 +110,14 @@ def test_an_image_in_dram_becomes_the_shards_of_the_port(pool):
     assert all(3136 % height == 0 and height % 32 == 0 for height in heights - {None})
 
 
+def test_rows_in_dram_become_tiles_in_l1(pool):
+    """32 channels are complete tiles, for which the weights are prepared. DRAM is read once: rows and weights."""
+    shape, trace = (1, 32, 32, 32), recording(nn.Conv2d(32, 32, 3, padding=1, bias=False), (1, 32, 32, 32))
+    outcomes = [x for _, x in tried(pool, trace, maps(shape, DRAM, Layout.ROW_MAJOR)) if x.failure is None]
+    rows, weights = 1024 * 32 * 2, 9 * 32 * 32 * 2
+    assert min(x.traffic.dram_bytes for x in outcomes) == rows + weights
+
+
 def test_channels_are_joined_in_shards(pool):
     """YOLOv8s joins three maps of 32 channels in shards of 416 rows on 62 cores, without program buffers."""
     trace = recording(Net(lambda m, *x: torch.cat(x, 1)), *[(1, 32, 160, 160)] * 3)
