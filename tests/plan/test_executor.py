@@ -299,8 +299,8 @@ def with_an_unknown_call(size):
 
 
 def test_a_stand_in_at_the_place_of_an_input_is_none(pool):
-    """[768, 1024] as 768 tiles, 1,572,864 B. The input is freed, and the stand-in takes its place: to read that is no reading of
-    an input."""
+    """[768, 1024] in 768 tiles, 1,572,864 B. The input is freed, and the stand-in takes its place: who reads that reads no
+    input."""
     model = Model()
     x = model.input(768, 1024)
     y = model.call("relu.default", (768, 1024), self=x)
