@@ -20,7 +20,7 @@ from typing import Any
 from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, ShardKind, ShardSpec
 from ssinghal.core.tensors import Board, DType, Layout, Shape, TensorSpec, ceil_div
 from ssinghal.errors import InvalidCase
-from ssinghal.plan.metering import RESHARDS
+from ssinghal.plan.metering import ELEMENTWISE, RESHARDS
 from ssinghal.plan.placement import Traffic
 
 # Calls between the host and the device. A forward begins after the last one that puts a tensor on the device.
@@ -125,8 +125,19 @@ class PortCall:
             return Traffic()
         dram = (x.total_bytes(board) for x in (*self.read_from_dram, *self.written_to_dram))
         reshards = sum(program.name in RESHARDS for program in self.programs)
-        changes = reshards + (self.name in LAYOUT_CHANGES)
-        return Traffic(sum(dram), sum(self._resharded(reshards, board)), changes)
+        across = [] if reshards else list(self._read_across(board))
+        changes = reshards + len(across) + (self.name in LAYOUT_CHANGES)
+        return Traffic(sum(dram), sum(self._resharded(reshards, board)) + sum(across), changes)
+
+    def _read_across(self, board: Board) -> Iterator[int]:
+        """Yields the bytes of operands in L1 that an element-wise program reads from other shards than its result has."""
+        if any(program.name.startswith(ELEMENTWISE) for program in self.programs):
+            there = {x.place: x for x in self.operands if x.is_there and x.place[0] is BufferType.L1}
+            for result in (x for x in self.results if x.is_there and x.place[0] is BufferType.L1):
+                for x in there.values():
+                    alike = x.spec and result.spec and x.spec.shape == result.spec.shape
+                    if alike and x.spec and result.spec and x.spec.memory != result.spec.memory:
+                        yield x.total_bytes(board)
 
     def _resharded(self, reshards: int, board: Board) -> Iterator[int]:
         """Yields the bytes that each program that only moves a tensor writes to L1; from DRAM, they are counted there."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ssinghal.capture.trace import ValueKind
 from ssinghal.core.memory_config import BufferType
+from ssinghal.core.tensors import TensorSpec
 from ssinghal.device.session import Session
 from ssinghal.plan.memory_audit import KINDS, stored_spec
 from ssinghal.plan.placement import Traffic
@@ -30,6 +31,7 @@ RESHARDS = frozenset(
     f"{name}DeviceOperation"
     for name in ("InterleavedToSharded", "ShardedToInterleaved", "Reshard", "InterleavedToShardedPartial")
 )
+ELEMENTWISE = ("Unary", "Binary", "Ternary")  # beginnings of the names of element-wise programs
 _LAYOUT_CHANGES = frozenset(
     f"ttnn.{name}" for name in ("to_layout", "tilize", "untilize", "tilize_with_val_padding", "untilize_with_unpadding")
 )
@@ -88,6 +90,7 @@ class _Seen:
     place: tuple[BufferType, int]
     total_bytes: int
     booked_bytes: int
+    spec: TensorSpec
 
     @property
     def in_dram(self) -> bool:
@@ -166,7 +169,7 @@ class CallMeter:
     def _seen(self, tensor: Any) -> _Seen:
         spec, board = stored_spec(self.session, tensor), self.session.board
         place = spec.memory.buffer, int(tensor.buffer_address())
-        return _Seen(place, spec.allocated_bytes(board), spec.booked_bytes_per_bank(board))
+        return _Seen(place, spec.allocated_bytes(board), spec.booked_bytes_per_bank(board), spec)
 
     def _note_peaks(self, live: dict[BufferType, int], operands: Iterable[_Seen], events: Iterable[Event]) -> None:
         """``live``: what was allocated before."""
@@ -197,8 +200,9 @@ class CallMeter:
         dram_bytes = sum(seen.total_bytes for seen in (*there.values(), *made.values()) if seen.in_dram)
         moved = list(_resharded(nodes))
         from_dram = bool(operands) and operands[0].in_dram
-        changes = len(moved) + (name in _LAYOUT_CHANGES)
-        self.step.traffic += Traffic(dram_bytes, 0 if from_dram else sum(moved), changes)
+        across = [] if moved else list(_read_across(there.values(), made.values(), nodes))
+        changes = len(moved) + len(across) + (name in _LAYOUT_CHANGES)
+        self.step.traffic += Traffic(dram_bytes, (0 if from_dram else sum(moved)) + sum(across), changes)
         self._note_owners(there.values(), made.values())
 
     def _note_owners(self, read: Iterable[_Seen], written: Iterable[_Seen]) -> None:
@@ -237,6 +241,18 @@ def _resharded(nodes: Iterable[Mapping[str, Any]]) -> Iterator[int]:
                 yield allocated
         elif kind == "buffer_allocate" and int(params["buffer_type"]) in _TENSORS:
             allocated = int(params["size"]) * (int(params["buffer_type"]) == _L1)
+
+
+def _read_across(operands: Iterable[_Seen], results: Iterable[_Seen], nodes: Iterable[Mapping[str, Any]]) -> Iterator[int]:
+    """Yields the bytes of each operand in L1 whose elements an element-wise program needs on other cores than it has them: its
+    result is sharded otherwise. That reshards the operand within the program."""
+    names = [str(node["params"]["name"]) for node in nodes if node["node_type"] == "function_start"]
+    if any(name.startswith(ELEMENTWISE) for name in names):
+        for result in results:
+            for operand in operands:
+                alike = operand.spec.shape == result.spec.shape and not (operand.in_dram or result.in_dram)
+                if alike and operand.spec.memory != result.spec.memory:
+                    yield operand.total_bytes
 
 
 class _Namespace:

@@ -125,7 +125,8 @@ class Traffic:
     """What calls move, in bytes over all banks, counted at each call of TTNN.
 
     ``dram_bytes``: operands read from DRAM, weights among them, and results written to it; a view moves nothing.
-    ``reshard_bytes``: tensors written to L1 by calls (or by TTNN within a call) that only change how a tensor is sharded.
+    ``reshard_bytes``: tensors written to L1 by calls (or by TTNN within a call) that only change how a tensor is sharded, and
+    operands of element-wise calls whose result is sharded otherwise.
     ``changes``: how many such calls there were, and conversions of the layout.
     """
 

@@ -11,14 +11,16 @@ import pytest
 
 from ssinghal.capture.trace import ValueKind
 from ssinghal.core.boards import load_board
+from ssinghal.core.memory_config import BufferType, Sharding, ShardKind
 from ssinghal.core.record import Resource, Status
+from ssinghal.core.sharding import complete
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.executor import empty_result
 from ssinghal.plan.lowering import planned_steps
 from ssinghal.plan.passes.registry import rewritten
-from ssinghal.plan.placement import DRAM, IN_DRAM, L1, Held, StepChoice
+from ssinghal.plan.placement import DRAM, IN_DRAM, L1, Held, StepChoice, Traffic
 from ssinghal.plan.placing import device_calls
 from ssinghal.plan.placing.device_calls import DeviceCalls
 from ssinghal.plan.placing.refine import Refinement, input_forms, missing_bytes, step_nodes
@@ -33,6 +35,7 @@ from tests.support.hand_traces import Model
 
 pytestmark = pytest.mark.virtual_device
 
+BLOCK, HEIGHT = ShardKind.BLOCK, ShardKind.HEIGHT
 TENSOR, SHARE, PROGRAM = 2_097_152, 32_768, 8_192  # of [1024, 1024]: all of it, and on one core; of relu
 L1_BANK = 1_393_312 - 32_768  # with the region L1_SMALL that plans have
 
@@ -93,6 +96,20 @@ def test_a_value_that_does_not_fit_into_l1_stays_in_dram_and_the_others_do_not(b
     result, _ = moved(boards, model.trace(model.call("relu.default", (1, 2048), self=narrow)))
     places = [place.memory.partition(":")[0] for step in result.placement.steps for place in step.results]
     assert places == ["dram", "l1", "l1"]
+
+
+def test_an_element_wise_call_that_writes_other_shards_reshards_its_operand(pool):
+    """[1024, 1024] of 2,097,152 B as 32 rows of tiles: in eight rows of shards over eight columns, or all 32 on 32 cores."""
+    trace = rewritten(two_steps(), POLICIES["l1"])
+    steps, board = planned_steps(trace), load_board("n150")
+    calls = DeviceCalls(trace, POLICIES["l1"], steps, pool, board, 0)
+    form = input_forms(trace, POLICIES["l1"])[0]
+    block, height = (complete(form.spec, BufferType.L1, Sharding(kind), board).memory for kind in (BLOCK, HEIGHT))
+    held = Held(replace(form, memory=block))
+    node = step_nodes(trace, steps)[1]
+    same, other, dram = calls.outcomes(node, [({0: held}, StepChoice(memory=memory)) for memory in (block, height, DRAM)])
+    assert (same.traffic, other.traffic) == (Traffic(0, 0, 0), Traffic(0, TENSOR, 1))
+    assert dram.traffic == Traffic(TENSOR, 0, 0)
 
 
 # Learning -----------------------------------------------------------------------------------------------------------------
