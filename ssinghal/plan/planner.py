@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from packaging.version import Version
 
-from ssinghal.capture.trace import Trace
+from ssinghal.capture.trace import Trace, ValueKind
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.record import Resource, Status
@@ -166,8 +166,12 @@ def check_trace(trace: Trace, *, partial: bool) -> tuple[str, ...]:
     """Returns notes on the recording that belong to every plan of it.
 
     Raises:
-        InvalidCase: the recording is not the complete model, and not ``partial``.
+        InvalidCase: an input has no elements, or the recording is not the complete model, and not ``partial``.
     """
+    for value in trace.values:
+        if value.kind is ValueKind.INPUT and 0 in value.shape:
+            where = f"{trace.model}: {value.name or 'an input'} {list(value.shape)}"
+            raise InvalidCase(f"{where}: expected sizes of at least 1, got 0")
     if trace.stopped and not partial:
         raise InvalidCase(
             f"{trace.model}: the recording is not the complete model ({trace.stopped}); --partial plans what was recorded, and"

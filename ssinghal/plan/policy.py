@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from ssinghal.catalog.located_yaml import MarkedYaml
 from ssinghal.core.parsing import dtype_named, one_of
 from ssinghal.core.tensors import DType, TextEnum
 from ssinghal.errors import InvalidCase, unknown
@@ -133,12 +132,12 @@ def _from_file(name: str) -> PortingPolicy:
     path = Path(name)
     if not path.suffix and not path.exists():
         raise InvalidCase(unknown("policy", name, POLICIES) + " (or a YAML file)")
-    try:
-        values = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise InvalidCase(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidCase(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    if not path.exists():
+        raise InvalidCase(f"{path}: No such file")
+    marked = MarkedYaml(path)
+    if marked.faults:
+        raise InvalidCase(str(marked.faults[0]))
+    values = marked.data
     if not isinstance(values, dict):
         raise InvalidCase(f"{path}: expected a mapping like {{base: port, fold_batch_norm: false}}")
     switches = {f.name for f in fields(PortingPolicy)} - {"name", "version"}

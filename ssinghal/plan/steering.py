@@ -12,7 +12,8 @@ from typing import Any
 
 from ssinghal.core.memory_config import BufferType, MemoryConfig, MemoryRequest, Orientation, Sharding, ShardKind
 from ssinghal.core.parsing import size_in_bytes
-from ssinghal.core.sharding import memory_request
+from ssinghal.core.sharding import check_cores, memory_request
+from ssinghal.core.tensors import Board
 from ssinghal.errors import InvalidCase, unknown
 
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) *%", re.ASCII)
@@ -149,6 +150,18 @@ def check_pins(pins: Iterable[Pin], modules: Iterable[str]) -> None:
     for pin in pins:
         if not any(map(pin.matches, known)):
             raise InvalidCase(f"pin {pin}: no call is made in such a module; {_nearest(pin.modules, known)}")
+
+
+def check_pin_cores(pins: Iterable[Pin], board: Board) -> None:
+    """Raises InvalidCase for a pin to cores or DRAM banks that the board lacks."""
+    for pin in pins:
+        request = pin.request
+        if request.sharding is None:
+            continue
+        try:
+            check_cores(request.buffer, request.sharding, board)
+        except InvalidCase as error:
+            raise InvalidCase(f"pin {pin}: {error}") from None
 
 
 def _nearest(pattern: str, modules: list[str]) -> str:

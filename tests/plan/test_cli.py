@@ -114,15 +114,29 @@ def test_bad_input_costs_a_line(run, arguments, message):
         ("fold_batch_norm: 1", "fold_batch_norm: expected true or false, got 1"),
         ("lifetime: never", "lifetime"),
         ("rewrites: sdpa", "rewrites: expected a list"),
-        ("a: [", "not YAML"),
+        ("a: [", "(file): is not YAML"),
+        ("", "bad.yaml:1: (file): is empty"),
+        ("base: l1\nbase: port", "bad.yaml:2: base: the key is given twice, first in line 1"),
     ],
 )
 def test_a_bad_policy_file_costs_a_line(run, small, text, message):
     (small.parent / "bad.yaml").write_text(text)
     done = run("plan", str(small), "--policy", "bad.yaml")
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("ssinghal: bad.yaml: ")
+    assert done.err.startswith("ssinghal: bad.yaml:")
     assert message in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("policy", ["port", "l1"])
+def test_an_input_without_elements_costs_a_line(run, small, policy):
+    data = json.loads(small.read_text())
+    number = next(n for n, value in enumerate(data["values"]) if value[2] == "input")
+    data["values"][number][0] = data["input"]["shapes"][0] = [0, 3, 224, 224]
+    small.write_text(json.dumps(data))
+    done = run("plan", str(small), "--policy", policy)
+    assert (done.code, done.out) == (2, "")
+    assert "[0, 3, 224, 224]: expected sizes of at least 1, got 0" in done.err
     assert len(done.err.splitlines()) == 1
 
 

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from ssinghal.core.record import Status  # noqa: E402
+from ssinghal.errors import InvalidCase  # noqa: E402
 from ssinghal.plan.planner import Boards, PlanSettings  # noqa: E402
 from ssinghal.plan.policy import find_policy  # noqa: E402
 from tests.support.real_traces import Net, recorded  # noqa: E402
@@ -87,6 +88,31 @@ def test_shards_for_more_cores_than_there_are_cannot_be(boards, relu):
         "step 0 relu in layers.0, pinned by layers.0=l1:block@8x8:32x32: no call is possible: shards"
     )
     assert "128 shards down and 16 across need 16x128 cores; the grid has 8x8" in result.message
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("l1:block@9x9", "they reach over 9x9 cores; n150 has 8x8 for l1"),
+        ("l1:height@100", "100 cores for shards; n150 has 64"),
+    ],
+)
+def test_cores_that_the_board_lacks_are_refused(boards, relu, where, message):
+    with pytest.raises(InvalidCase, match=message):
+        plan_of(boards, relu, pins=(f"layers.0={where}",))
+
+
+def test_a_pin_of_a_view_alone_is_refused_with_the_module_to_pin(boards):
+    """Flatten keeps complete tiles of rows together, so that it is a view of what the ReLU leaves in L1."""
+    trace = recorded(Net(lambda m, x: m.f(m.r(x)), r=nn.ReLU(), f=nn.Flatten(0, 1)), (4, 32, 64)).trace
+    assert plan_of(boards, trace, pins=("f=l1",)).status is Status.FITS
+    with pytest.raises(InvalidCase) as refused:
+        plan_of(boards, trace, pins=("r=l1", "f=dram"))
+    assert str(refused.value) == (
+        "pin f=dram: the modules that it matches make no call, only views of what others made; pin the module that makes it: r"
+    )
+    both = plan_of(boards, trace, pins=("r=dram", "f=dram"))
+    assert (both.status, both.placement.steps[0].results[0].memory) == (Status.FITS, "dram")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from ssinghal.core.sharding import complete
 from ssinghal.core.tensors import Board
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.placement import Form, Held, Outcome, StepChoice
-from ssinghal.plan.placing.found import NoPlacement
+from ssinghal.plan.placing.found import Found, NoPlacement, PlacedStep
 from ssinghal.plan.placing.graph import Calls, StepNode
 from ssinghal.plan.steering import Pin, pin_of
 
@@ -96,6 +96,39 @@ def _target(pin: Pin, form: Form, board: Board) -> MemoryConfig:
     if request.sharding is None:
         return request.interleaved
     return complete(form.spec, request.buffer, request.sharding, board).memory
+
+
+def check_views(pins: Sequence[Pin], nodes: Sequence[StepNode], found: Found) -> None:
+    """Raises InvalidCase for a pin that no call could keep to, as its modules only view tensors of others, which are elsewhere.
+
+    ``nodes``: all steps, in the order of the trace.
+    """
+    placed = {step.number: step for step in found.steps}
+    for pin in pins:
+        matching = [node for node in nodes if pin_of(pins, node.at) is pin]
+        if any(placed[node.number].outcome.calls for node in matching):
+            continue
+        for node in matching:
+            for position, held in enumerate(placed[node.number].outcome.results):
+                if not pin.allows(held.form.memory):
+                    raise InvalidCase(
+                        f"pin {pin}: the modules that it matches make no call, only views of what others made;"
+                        f" {_instead(node.results[position], nodes, placed)}"
+                    )
+
+
+def _instead(value: int, nodes: Sequence[StepNode], placed: Mapping[int, PlacedStep]) -> str:
+    """Returns what to pin instead of a value: the module whose call made the tensor that it is a view of."""
+    makers = {result: node for node in nodes for result in node.results}
+    while value in makers:
+        node = makers[value]
+        outcome, operands = placed[node.number].outcome, [x for x in node.operands if x is not None]
+        if outcome.calls or not operands:
+            return f"pin the module that makes it: {node.at}" if node.at else f"step {node.number}, outside modules, makes it"
+        shared = outcome.results[node.results.index(value)].shares
+        viewed = None if shared is None else node.operands[shared]
+        value = operands[0] if viewed is None else viewed
+    return "they view an input of the model, which no module makes"
 
 
 def with_pin(found: NoPlacement, pins: Sequence[Pin]) -> NoPlacement:

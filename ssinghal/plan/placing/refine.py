@@ -21,12 +21,13 @@ from ssinghal.plan.lowering import PlannedCall, PlannedStep, planned_steps
 from ssinghal.plan.placement import IN_DRAM, Form, StepChoice
 from ssinghal.plan.placing.device_calls import DeviceCalls, Tried
 from ssinghal.plan.placing.graph import Calls, Limits, StepNode
-from ssinghal.plan.placing.pins import PinnedCalls, with_pin
+from ssinghal.plan.placing.pins import PinnedCalls, check_views, with_pin
 from ssinghal.plan.placing.reporting import placement_of
 from ssinghal.plan.placing.search import Found, NoPlacement, Search
 from ssinghal.plan.policy import POLICIES, PortingPolicy
 from ssinghal.plan.result import PlanResult
 from ssinghal.plan.sizes import least_bytes
+from ssinghal.plan.steering import check_pin_cores
 from ssinghal.runner.pool import Pool
 
 MAX_RUNS = 24
@@ -120,9 +121,11 @@ class Refinement:
         """Returns the first run of the complete model that succeeds, or the last one; without placements, why not.
 
         Raises:
-            InvalidCase: The headroom is all of L1.
+            InvalidCase: The headroom is all of L1, or a pin has cores that the board lacks, or is about views alone, which are
+                where the viewed tensors are, and that is elsewhere.
         """
         trace, task, board = self.task.trace, self.task, self.board
+        check_pin_cores(task.policy.pins, board)
         steps = planned_steps(trace)
         nodes, inputs = step_nodes(trace, steps, task.policy.weights), input_forms(trace, task.policy)
         calls: Calls = DeviceCalls(trace, task.policy, steps, self.pool, board, task.l1_small_bytes, self.tried, self.excluded)
@@ -149,6 +152,7 @@ class Refinement:
             if isinstance(found, NoPlacement):
                 found = with_pin(found, task.policy.pins)
             else:
+                check_views(task.policy.pins, nodes, found)
                 self.ran = replace(task, choices=found.choices, to_the_end=False)
                 run = self.pool.run(self.ran).result()
                 run_s += time.perf_counter() - searched

@@ -1,6 +1,6 @@
 """What users demand of placements: how it is read, which tensors keep to it, and what is tried and stated for it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -10,12 +10,12 @@ from ssinghal.core.record import DecidedBy, Status, Verdict
 from ssinghal.core.tensors import DType, Layout
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.axis_layout import AxisLayout
-from ssinghal.plan.placement import DRAM, L1, Form, Held, Outcome, StepChoice, frozen
-from ssinghal.plan.placing.found import NoPlacement
+from ssinghal.plan.placement import DRAM, L1, Form, Held, Outcome, StepChoice, Traffic, frozen
+from ssinghal.plan.placing.found import Found, NoPlacement, PlacedStep
 from ssinghal.plan.placing.graph import StepNode
-from ssinghal.plan.placing.pins import PinnedCalls, with_pin
+from ssinghal.plan.placing.pins import PinnedCalls, check_views, with_pin
 from ssinghal.plan.policy import find_policy
-from ssinghal.plan.steering import Headroom, Pin, check_pins, pin_of
+from ssinghal.plan.steering import Headroom, Pin, check_pin_cores, check_pins, pin_of
 
 N150 = load_board("n150")
 SHAPE = (1, 1, 1024, 64)
@@ -124,6 +124,31 @@ def test_a_pin_without_a_module_names_the_nearest(pattern, nearest):
         check_pins([Pin.of(f"{pattern}=l1")], modules)
 
 
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("l1:block@8x8", None),
+        ("l1:block@9x8", "they reach over 9x8 cores; n150 has 8x8 for l1"),
+        ("l1:block@8x9:32x32", "they reach over 8x9 cores; n150 has 8x8 for l1"),
+        ("l1:height@64", None),
+        ("l1:height@65", "65 cores for shards; n150 has 64 for l1"),
+        ("l1:width@100", "100 cores for shards; n150 has 64 for l1"),
+        ("dram:width@12", None),
+        ("dram:width@13", "13 cores for shards; n150 has 12 for dram"),
+        ("height", None),
+        ("dram", None),
+    ],
+)
+def test_a_pin_to_cores_that_the_board_lacks_is_refused(where, message):
+    pins = [Pin.of("b=l1"), Pin.of(f"a={where}")]
+    if message is None:
+        check_pin_cores(pins, N150)
+        return
+    with pytest.raises(InvalidCase, match=message) as refused:
+        check_pin_cores(pins, N150)
+    assert str(refused.value).startswith(f"pin a={where}: ")
+
+
 def test_steering_is_part_of_the_identity_of_a_policy(tmp_path):
     policy = find_policy("l1", headroom="10%", pins=("layer1.*=height", "*.conv1=dram"), activations="bf8")
     assert str(policy) == "l1 v1+activations=bfloat8_b+headroom=10%+layer1.*=height+*.conv1=dram"
@@ -146,6 +171,10 @@ def test_steering_is_part_of_the_identity_of_a_policy(tmp_path):
         ("base: l1\nactivations: bfloat4_b", "unknown activations 'bfloat4_b'"),
         ("base: port\nheadroom: 10%", "a headroom is for policy l1"),
         ("pins: {layer1: height}", "a pin is for policy l1"),
+        ("base: l1\nheadroom: 10%\nbase: port", r"mine\.yaml:3: base: the key is given twice, first in line 1"),
+        ("base: l1\npins:\n  a: l1\n  a: dram", r"mine\.yaml:4: pins\.a: the key is given twice, first in line 3"),
+        ("base: l1\nheadroom: 1:30", r"mine\.yaml:2: headroom: '1:30' would be read as int"),
+        ("base: l1\nheadroom: '1:30'", "headroom 1:30: expected a share below 100%"),
     ],
 )
 def test_a_file_with_other_steering_is_refused(text, message, tmp_path):
@@ -250,3 +279,43 @@ def test_reasons_are_those_of_calls_that_keep_to_the_pin():
         "step 3 relu in layer1.relu, pinned by layer1.*=height: TTNN rejects every call: this kernel takes no such shards"
     )
     assert with_pin(none, (Pin.of("layer2=l1"),)) == none
+
+
+# Views ----------------------------------------------------------------------------------------------------------------------
+
+NODES = [
+    StepNode(0, "linear", "l", (0, None), (1,), frozenset((0,))),
+    StepNode(1, "flatten", "f", (1,), (2,), frozenset((1,))),
+    StepNode(2, "transpose", "t", (2,), (3,), frozenset((2,))),
+]
+
+
+def placed(*outcomes):
+    """Returns placements of ``NODES``."""
+    steps = tuple(PlacedStep(number, StepChoice(), outcome, 0, 0) for number, outcome in enumerate(outcomes))
+    return Found(steps, Traffic(), True, 1, (0, 0))
+
+
+@pytest.mark.parametrize("pin", ["f=dram", "t=dram", "[ft]=dram", "f=height", "[ft]=l1:block@8x8"])
+def test_a_pin_of_views_alone_names_the_module_that_makes_their_tensor(pin):
+    view = made(BLOCK, calls=(), shares=0)
+    found = placed(made(BLOCK, calls=("ttnn.linear",)), view, view)
+    with pytest.raises(InvalidCase) as refused:
+        check_views([Pin.of(pin)], NODES, found)
+    assert str(refused.value) == (
+        f"pin {pin}: the modules that it matches make no call, only views of what others made; pin the module that makes it: l"
+    )
+
+
+def test_views_of_an_input_have_no_module_to_pin():
+    view = made(DRAM, calls=(), shares=None)  # in DRAM a shared buffer is not stated
+    found = placed(replace(view, results=(held(DRAM, 0),)), view, view)
+    with pytest.raises(InvalidCase, match="they view an input of the model, which no module makes"):
+        check_views([Pin.of("t=l1")], NODES, found)
+
+
+@pytest.mark.parametrize("pins", [["f=block"], ["f=l1"], ["l=block", "t=block"], ["[lf]=dram"], ["f=dram", "*=block"]])
+def test_pins_that_views_satisfy_or_that_are_about_calls_too_are_left(pins):
+    """With ``[lf]`` the call is what the pin is about; and of several pins that match, only the last one holds."""
+    view = made(BLOCK, calls=(), shares=0)
+    check_views([Pin.of(pin) for pin in pins], NODES, placed(made(BLOCK), view, view))
