@@ -390,6 +390,8 @@ class PlanExecution:
         """Returns the values in DRAM by address, so that views of each other count once."""
         live: dict[int, LiveValue] = {}
         for number, tensor in tensors:
+            if not tensor.is_allocated():
+                continue  # freed by the call that read it
             spec, value, address = stored_spec(self.session, tensor), self.trace.values[number], tensor.buffer_address()
             if spec.memory.buffer is BufferType.DRAM and address not in live:
                 logical = self.session.spec_of(tensor)

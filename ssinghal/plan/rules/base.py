@@ -104,7 +104,7 @@ class Work:
         others = [x.tensor for number, x in self.activations.items() if number != self.planned.operands[0]]
         weights = [] if self.is_resident(0) else self.residents.tensors.values()
         address = tensor.buffer_address()
-        return any(other.buffer_address() == address for other in (*others, *weights))
+        return any(other.is_allocated() and other.buffer_address() == address for other in (*others, *weights))
 
     def placement(self, layout: Layout) -> Placement:
         return replace(self.case.placement, layout=layout, channels_last=False)

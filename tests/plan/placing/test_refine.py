@@ -14,13 +14,14 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.memory_config import BufferType, Sharding, ShardKind
 from ssinghal.core.record import Resource, Status
 from ssinghal.core.sharding import complete
+from ssinghal.core.tensors import TensorSpec
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
-from ssinghal.plan.executor import empty_result
+from ssinghal.plan.executor import PlanTask, empty_result
 from ssinghal.plan.lowering import planned_steps
 from ssinghal.plan.passes.registry import rewritten
-from ssinghal.plan.placement import DRAM, IN_DRAM, L1, Held, StepChoice, Traffic
+from ssinghal.plan.placement import DRAM, IN_DRAM, L1, Held, StepChoice, Traffic, frozen
 from ssinghal.plan.placing import device_calls
 from ssinghal.plan.placing.device_calls import DeviceCalls
 from ssinghal.plan.placing.refine import Refinement, input_forms, missing_bytes, step_nodes
@@ -130,8 +131,6 @@ def test_the_bytes_that_a_message_of_ttnn_lacks(message, bytes):
 
 
 def refinement(pool, trace):
-    from ssinghal.plan.executor import PlanTask
-
     task = PlanTask(trace, POLICIES["l1"], 32_768)
     return Refinement(task, replace(task, policy=POLICIES["port"]), pool)
 
@@ -238,3 +237,24 @@ def test_tensors_are_moved_together(pool):
     assert before.allocated_bytes == after.allocated_bytes == 250 * tile
     assert before.largest_free_bytes == before.bank_bytes - 300 * tile
     assert after.largest_free_bytes == after.bank_bytes - 250 * tile
+
+
+# Calls that free their operand ----------------------------------------------------------------------------------------------
+
+
+def test_a_convolution_that_fails_after_it_freed_its_map_is_a_failure_of_that_step(pool):
+    """The map takes 800 rows of 64 channels, 102,400 B, of each of 63 cores. TTNN copies it with borders and frees it before
+    it builds the program, whose buffers run into the other tensor in L1: 450 tiles of each core, 921,600 B."""
+    model = Model()
+    x, other, weight = model.input(16, 64, 56, 56), model.input(32 * 450, 2048), model.weight(64, 64, 3, 3)
+    y = model.call("relu.default", (16, 64, 56, 56), self=x)
+    beside = model.call("relu.default", (32 * 450, 2048), self=other)
+    z = model.call("conv2d.default", (16, 64, 56, 56), {"stride": [1, 1], "padding": [1, 1]}, input=y, weight=weight)
+    trace = rewritten(model.trace(z, model.call("relu.default", (32 * 450, 2048), self=beside)), POLICIES["l1"])
+    shards = complete(TensorSpec((1, 1, 50_176, 64)), BufferType.L1, Sharding(HEIGHT), load_board("n150")).memory
+    config = frozen({"type": "Conv2dConfig", "shard_layout": "HEIGHT_SHARDED"})
+    full = frozen({"type": "Conv2dSliceConfig", "slice_type": "L1Full"})
+    in_l1 = StepChoice(((0, shards),), None, (("conv_config", config), ("slice_config", full)))
+    choices = {0: StepChoice(memory=L1, after=shards), 1: StepChoice(memory=L1), 2: in_l1}
+    result = pool.run(PlanTask(trace, POLICIES["l1"], 32_768, choices=choices, to_the_end=False)).result()
+    assert (result.status, result.failure.step, result.failure.operator) == (Status.OOM, 2, "convolution"), result.message
