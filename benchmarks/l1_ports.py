@@ -86,7 +86,7 @@ def read_plan(path: Path) -> dict[str, Any]:
 
 
 def forms_of(plan: dict[str, Any]) -> dict[int, str]:
-    """Returns how the first result of each step is held, where the plan says it: under policy ``l1``."""
+    """Returns how the first result of each step is held, which a plan has under policy ``l1``."""
     steps = (plan.get("placement") or {}).get("steps", [])
     firsts = {step["number"]: step["results"][0] for step in steps if step["results"]}
     return {number: f"{x['memory']} {x['dtype']} {x['layout']}" for number, x in firsts.items()}

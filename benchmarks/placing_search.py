@@ -67,7 +67,7 @@ def form(value: Value, memory: MemoryConfig) -> Form:
 
 @dataclass
 class ComputedCalls:
-    """``seconds``: spent here and not in the search. ``requests``: outcomes that were asked for."""
+    """``seconds``: spent here and not in the search. ``requests``: outcomes that were requested."""
 
     trace: Trace
     board: Board

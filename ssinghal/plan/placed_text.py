@@ -53,10 +53,10 @@ def _found_facts(report: PlacementReport) -> Iterator[str]:
     )
     step = next((step for step in report.steps if step.number == report.peak_step), None)
     if step is not None:
-        asked = f"; {report.headroom_bytes:,} B were to stay free" if report.headroom_bytes else ""
+        requested = f"; {report.headroom_bytes:,} B were to stay free" if report.headroom_bytes else ""
         yield (
             f"L1 peak {report.peak_bytes:,} of {report.l1_bank_bytes:,} B per core with program buffers,"
-            f" {report.least_headroom_bytes:,} B free, at step {step.number} {step.operator} in {step.at or '(top)'}{asked}"
+            f" {report.least_headroom_bytes:,} B free, at step {step.number} {step.operator} in {step.at or '(top)'}{requested}"
         )
     yield _quality(report)
     moved = report.moved

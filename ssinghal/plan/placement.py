@@ -54,7 +54,7 @@ class StepChoice:
     Attributes:
         moves: By position among the operands, where an activation is moved for the call; it then replaces the value, as a
             conversion does. An interleaved tensor is moved there before its layout is converted, to shards after that.
-        memory: Where the call is asked to put its results; None where TTNN chooses, as a sharded convolution does.
+        memory: Where the call is to put its results; None where TTNN chooses, as a sharded convolution does.
         settings: The call's own settings by TTNN's names, such as ``conv_config``, in the form of a case's; see ``frozen``.
         after: Where the results are moved once the call has returned; None: they stay.
         spills: Positions of operands, read again later, that are moved to DRAM after the call.

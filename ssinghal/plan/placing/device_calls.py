@@ -54,10 +54,10 @@ class DeviceCalls:
             return [self._stand_in(planned, operands) for operands, _ in requests]
         name, single = self._single(node.number)
         dies = frozenset(p for p, value in enumerate(node.operands) if value is not None and value in node.dies)
-        asked = [
+        requested = [
             StepRequest(tuple((p, held.form) for p, held in sorted(operands.items())), choice) for operands, choice in requests
         ]
-        keys = [(name, dies, request, self.l1_small_bytes) for request in asked]
+        keys = [(name, dies, request, self.l1_small_bytes) for request in requested]
         missing = [key for key in dict.fromkeys(keys) if key not in self.tried]
         if missing:
             outcomes = self._probed(single, dies, tuple(request for _, _, request, _ in missing))

@@ -63,7 +63,7 @@ class Menus:
         return {key: menus[key] for key in distinct}
 
     def known(self, step: LiveStep, key: Key) -> Menu:
-        """Returns the menu of a step for operands in a way that ``at`` was asked about."""
+        """Returns the menu of a step for operands in a way that ``at`` was called with."""
         return self._of(step)[key]
 
     def _of(self, step: LiveStep) -> dict[Key, Menu]:
@@ -71,14 +71,14 @@ class Menus:
 
     def _propose(self, step: LiveStep, keys: Sequence[Key]) -> None:
         compact = step.node.number in self.limits.compact
-        asked: list[tuple[Key, StepChoice, bool]] = []
+        requested: list[tuple[Key, StepChoice, bool]] = []
         for key in keys:
             self._of(step)[key] = Menu([])
             proposed = set(self.calls.candidates(step.node, step.held(self.slots, key)))
             for choice in sorted(proposed, key=self._text):
-                asked.append((key, choice.with_compaction() if compact else choice, choice == IN_DRAM))
-        outcomes = self._tried(step, [(key, choice) for key, choice, _ in asked])
-        for (key, choice, plain), outcome in zip(asked, outcomes, strict=True):
+                requested.append((key, choice.with_compaction() if compact else choice, choice == IN_DRAM))
+        outcomes = self._tried(step, [(key, choice) for key, choice, _ in requested])
+        for (key, choice, plain), outcome in zip(requested, outcomes, strict=True):
             menu = self._of(step)[key]
             menu.proposed.append(option(step, self.slots, key, len(menu.proposed), choice, plain, outcome))
             self._note_views(step, outcome)
@@ -116,11 +116,11 @@ class Menus:
         sizes = range(1, len(positions) + 1) if len(positions) <= MAX_SUBSETS else (1, len(positions))
         return [chosen for size in sizes for chosen in combinations(positions, size)]
 
-    def _tried(self, step: LiveStep, asked: Sequence[tuple[Key, StepChoice]]) -> Sequence[Outcome]:
-        if not asked:
+    def _tried(self, step: LiveStep, requested: Sequence[tuple[Key, StepChoice]]) -> Sequence[Outcome]:
+        if not requested:
             return ()
-        held = {key: step.held(self.slots, key) for key, _ in asked}
-        return self.calls.outcomes(step.node, [(held[key], choice) for key, choice in asked])
+        held = {key: step.held(self.slots, key) for key, _ in requested}
+        return self.calls.outcomes(step.node, [(held[key], choice) for key, choice in requested])
 
     def _text(self, choice: StepChoice) -> str:
         """Returns a text by which choices are sorted."""

@@ -74,10 +74,10 @@ def _prevented(pin: Pin, reason: str) -> Outcome:
 
 
 def _aims(pin: Pin, choice: StepChoice) -> bool:
-    """Returns whether a choice asks for results where the pin has them, or leaves that to TTNN."""
-    asked = choice.after or choice.memory
-    if asked is not None:
-        return pin.allows(asked)
+    """Returns whether a choice requests results where the pin has them, or leaves that to TTNN."""
+    requested = choice.after or choice.memory
+    if requested is not None:
+        return pin.allows(requested)
     layout = choice.settings_of_case.get("conv_config", {}).get("shard_layout")
     sharding = pin.request.sharding
     return layout is None or sharding is None or layout == f"{sharding.kind.name}_SHARDED"

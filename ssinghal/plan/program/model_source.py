@@ -1,4 +1,4 @@
-"""Writes the Python that builds a model in torch, as the trace says where it comes from."""
+"""Writes the Python that builds a model in torch, from the origin that its trace states."""
 
 from __future__ import annotations
 

@@ -204,16 +204,16 @@ def held(memory, shares=None):
 
 @dataclass
 class Table:
-    """Calls with written outcomes. ``asked``: the choices that were tried."""
+    """Calls with written outcomes. ``requested``: the choices that were tried."""
 
     known: dict
-    asked: list = field(default_factory=list)
+    requested: list = field(default_factory=list)
 
     def candidates(self, node, operands):
         return list(self.known)
 
     def outcomes(self, node, requests):
-        self.asked += [choice for _, choice in requests]
+        self.requested += [choice for _, choice in requests]
         return [self.known.get(choice, Outcome(failure=REFUSAL)) for _, choice in requests]
 
 
@@ -235,7 +235,7 @@ def test_results_are_asked_for_where_the_pin_has_them():
     """1,024 rows over 64 cores are 16, less than a tile: 32 shards of a tile's height and the complete width, on 8x4 cores."""
     choices = pinned({StepChoice(): made(DRAM)}, "height").candidates(NODE, {0: held(DRAM)})
     assert choices == [StepChoice(), StepChoice(memory=HEIGHT), StepChoice(after=HEIGHT)]
-    chosen = StepChoice(memory=None)  # where TTNN decides, nothing is asked of the call itself
+    chosen = StepChoice(memory=None)  # where TTNN decides, nothing is requested of the call itself
     assert pinned({chosen: made(L1)}, "height").candidates(NODE, {}) == [chosen, StepChoice(memory=None, after=HEIGHT)]
     assert pinned({StepChoice(): made(HEIGHT)}, "height").candidates(NODE, {}) == [StepChoice()]
 

@@ -43,7 +43,7 @@ def test_a_residual_stays_in_l1_where_there_is_room():
     assert [step.l1_peak_bytes // UNIT for step in result.steps] == [1, 3, 6, 4]
     assert [step.others_bytes // UNIT for step in result.steps] == [0, 0, 1, 0]
     assert result.exact
-    assert not [choice for _, choice in calls.asked if choice.spills], "nothing was missed, so no spill is worth a try"
+    assert not [choice for _, choice in calls.requested if choice.spills], "nothing was missed, so no spill is worth a try"
 
 
 def test_a_residual_is_spilled_where_step_2_needs_its_room():
@@ -98,11 +98,11 @@ def test_a_search_is_repeated_from_the_first_step_that_has_another_limit():
     graph, calls = residual(inner=2, program=1)
     searching = Search(graph, {0: form(1)}, calls, BOARD)
     assert searching.within(Limits(6 * UNIT)).cost == (ALL, 0)
-    before = len(calls.asked)
+    before = len(calls.requested)
     assert searching.within(Limits(6 * UNIT, learned={3: UNIT})).cost == (ALL, 0)
-    assert len(calls.asked) == before, "the same calls are known"
+    assert len(calls.requested) == before, "the same calls are known"
     assert searching.within(Limits(6 * UNIT, learned={2: 1})).cost == (3 * ALL, 0)
-    assert {number for number, _ in calls.asked[before:]} == {1}, "step 1 with spills; step 3 has been tried with 1 in DRAM"
+    assert {number for number, _ in calls.requested[before:]} == {1}, "step 1 with spills; step 3 has been tried with 1 in DRAM"
     compacted = searching.within(Limits(6 * UNIT, compact=frozenset({2})))
     assert [step.choice.compact for step in compacted.steps] == [False, False, True, False]
     assert compacted.cost == (ALL, 0)

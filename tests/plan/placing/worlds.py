@@ -46,11 +46,11 @@ class Info:
 
 @dataclass
 class Arithmetic:
-    """Traffic is what bytes have to be moved, peaks are what tensors and programs take; ``asked``: the requests that came."""
+    """Traffic is what bytes have to be moved, peaks are what tensors and programs take."""
 
     infos: dict
     order: int = 0  # in which candidates are proposed
-    asked: list = field(default_factory=list)
+    requested: list = field(default_factory=list)
     memories: tuple = (DRAM, L1, "height")
 
     def candidates(self, node, operands):
@@ -67,7 +67,7 @@ class Arithmetic:
         return choices
 
     def outcomes(self, node, requests):
-        self.asked += [(node.number, choice) for _, choice in requests]
+        self.requested += [(node.number, choice) for _, choice in requests]
         return [self.outcome(node, dict(operands), choice) for operands, choice in requests]
 
     def outcome(self, node, operands, choice):
