@@ -28,7 +28,7 @@ NOT_RUN: dict[str, dict[str, int]] = {
     "docs/install.md": {"downloads packages": 3, "writes into the home folder": 1},
     "docs/nightly.md": {"needs downloaded artifacts": 1, "takes minutes": 1},
     "docs/plan.md": {"takes half a minute": 1, "takes minutes": 1},
-    "docs/plan_l1.md": {"takes half a minute": 1},
+    "docs/plan_l1.md": {"needs a recording": 1, "takes half a minute": 1},
     "docs/plan_program.md": {"takes half a minute": 1},
     "docs/port_operators.md": {"in the clone, where it writes results": 1, "needs a recording": 1},
     "docs/ports.md": {"takes minutes": 1},
