@@ -156,7 +156,12 @@ class Refinement:
                 self.ran = replace(task, choices=found.choices, to_the_end=False)
                 run = self.pool.run(self.ran).result()
                 run_s += time.perf_counter() - searched
-            if run is None or run.status is Status.FITS or len(self.attempts) >= MAX_RUNS or not self._learn(run):
+            if run is None or len(self.attempts) >= MAX_RUNS:
+                break
+            if run.status is not Status.FITS:
+                if not self._learn(run):
+                    break
+            elif not headroom or self._keeps(run, board.l1.bank_bytes - headroom):
                 break
         report = placement_of(
             found,
@@ -180,6 +185,18 @@ class Refinement:
         rejected = found.failure if isinstance(found, NoPlacement) and found.over_bytes is None else None
         status = rejected.status if rejected is not None else Status.OOM
         return replace(empty_result(self.task, facts.board, facts.ttnn, facts.mode), status=status, message=str(found))
+
+    def _keeps(self, run: PlanResult, most_bytes: int) -> bool:
+        """Returns whether each step of a run took no more of a core's L1 than it may; else learns by how much one exceeds that,
+        as the run knows program buffers that are unknown of the call alone."""
+        over = next((use for use in run.steps if use.l1_total_peak_bytes > most_bytes), None)
+        if over is None:
+            return True
+        excess = over.l1_total_peak_bytes - most_bytes
+        self.learned[over.number] = self.learned.get(over.number, 0) + excess
+        message = f"it took {over.l1_total_peak_bytes:,} B of a core's L1, {excess:,} B of what is to stay free"
+        self.attempts.append(Attempt(over.number, message, excess))
+        return False
 
     def _learn(self, result: PlanResult) -> bool:
         """Learns from a failure; returns False where it is one of DRAM or the host: another placement would not help.

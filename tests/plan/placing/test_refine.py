@@ -27,7 +27,7 @@ from ssinghal.plan.placing.device_calls import DeviceCalls
 from ssinghal.plan.placing.refine import Refinement, input_forms, missing_bytes, step_nodes
 from ssinghal.plan.planner import Boards, PlanSettings
 from ssinghal.plan.policy import POLICIES, find_policy
-from ssinghal.plan.result import CallFailure
+from ssinghal.plan.result import CallFailure, StepUse
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
 from tests.support.aborting_probe import DEADLY, AbortingProbe
@@ -171,6 +171,18 @@ def test_an_excluded_choice_is_no_candidate(pool):
     one = next(choice for choice in every if choice.memory == L1)
     left = DeviceCalls(trace, POLICIES["l1"], steps, pool, board, 0, {}, {(0, one)}).candidates(node, operands)
     assert set(every) - set(left) == {one}
+
+
+def test_a_run_that_takes_of_the_headroom_is_not_the_answer(pool):
+    """The second step takes 900 B of 800 B that it may."""
+    refined = refinement(pool, two_steps())
+    empty = empty_result(refined.task, "n150", "0.81.1", "virtual")
+    uses = [StepUse(n, "relu", "", Status.FITS, 0, 0, 0, 0, 0, 0, peak) for n, peak in enumerate((800, 900))]
+    run = replace(empty, status=Status.FITS, steps=tuple(uses))
+    assert refined._keeps(run, 900)
+    assert not refined.attempts
+    assert not refined._keeps(run, 800)
+    assert (refined.learned, refined.attempts[0].lowered_bytes) == ({1: 100}, 100)
 
 
 def test_a_failure_in_dram_teaches_nothing_about_l1(pool):
