@@ -387,6 +387,12 @@ PLACES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.parametrize("value", [[[1], None, None], [[1, 32], 3, "TILE"], [[1, 32], "BFLOAT16", ["TILE"], "HOST"]])
+def test_a_tensor_of_a_line_without_a_dtype_or_layout_is_a_fault(imported, value):
+    recording = imported(PLACES["tensors of a line"](value))
+    assert (recording.calls, len(recording.faults)) == (0, 1)
+
+
 @pytest.mark.parametrize("place", PLACES)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=JSON)

@@ -58,6 +58,8 @@ def _tensor(item: Any) -> RecordedTensor:
     shape, dtype, layout, *placed = item
     if not all(type(size) is int for size in shape):
         raise TypeError(f"shape {shape!r}")
+    if not isinstance(dtype, str) or not isinstance(layout, str):
+        raise TypeError(f"dtype {dtype!r}, layout {layout!r}")
     known = check_shape(tuple(shape)), dtype_named(dtype.lower()), Layout(layout.lower())
     if placed[0] == _HOST:
         return RecordedTensor(*known)

@@ -85,9 +85,12 @@ def convolution(planned: PlannedCall, operands: Operands, board: Board) -> Itera
         yield replace(_full(planned, memory, own), after=DRAM)
         yield _full(planned, memory, own, reshard_if_not_optimal=True)
     if own in LAYOUTS:
+        tiled = not any(size % TILE_EDGE for size in memory.shard.shape) if memory.shard is not None else True
         for kind in kinds:
-            if kind is not own:
+            if kind is not own and tiled:
                 yield from _in_l1(planned, maps, memory, kind, reshard_if_not_optimal=True)
+            elif kind is not own:  # rows in shards, as pools leave them, that no tiles can take
+                yield from _in_l1(planned, maps, L1, kind)
         if operands[0].form.l1_bytes(board) * LARGE > board.l1.bank_bytes:
             for kind in kinds:
                 yield from _in_l1(planned, maps, DRAM, kind)
