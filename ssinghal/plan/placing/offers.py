@@ -31,11 +31,3 @@ def interleaved(planned: PlannedCall, operands: Operands, board: Board) -> Itera
     for moves in dict.fromkeys((as_they_are, moves_to(operands, L1))):
         for memory in (L1, DRAM):
             yield StepChoice(moves=moves, memory=memory)
-
-
-def like_operand(planned: PlannedCall, operands: Operands, board: Board) -> Iterator[StepChoice]:
-    """Also results in the shards of an operand, with the others moved to these."""
-    yield from interleaved(planned, operands, board)
-    for memory in dict.fromkeys(held.form.memory for held in operands.values()):
-        if memory.shard is not None:
-            yield StepChoice(moves=moves_to(operands, memory), memory=memory)
