@@ -11,7 +11,8 @@ Creates .venv (as run_all_tests.sh --dev --ultralytics does: with everything tha
 only: neither torch nor ttnn), .venv-docs (mkdocs) and .venv-visualizer (ttnn-visualizer, which opens the exports for it),
 installs Debian's chromium where that is missing and we are root, then runs the following, each even if one before it failed:
 ruff check, ruff format, mypy, the import layers of pyproject.toml, the download of the other TTNN releases that tests use (450
-MiB once, in the user's cache folder: ssinghal releases; without them those tests are skipped), the documentation as a site
+MiB once, in the user's cache folder: ssinghal releases; without them those tests are skipped), a sample of the fuzzing of
+all parsers (scripts/fuzz.py, where atheris has a wheel), the documentation as a site
 (site/index.html), the tests of ssinghal itself (tests/), sdist and wheel (built, installed in a temporary environment and
 used in an empty folder), the memory estimates in .venv-base, and both suites on a virtual device, with a fixed sample of
 each operator's cases (all of them: ssinghal run).
@@ -52,6 +53,11 @@ if .venv/bin/python -m ssinghal releases add 0.66.0 0.75.0; then
   outcomes+=($'ok\tother TTNN releases')
 else
   outcomes+=($'NOT THERE\tother TTNN releases: the tests that ask them were skipped')
+fi
+if .venv/bin/python -c "import atheris" 2>/dev/null; then
+  check "fuzzing, a sample" .venv/bin/python scripts/fuzz.py --runs 2000 --seconds 2
+else
+  outcomes+=($'NOT THERE\tfuzzing: atheris has no wheel for this Python')
 fi
 check "documentation" .venv-docs/bin/python -m mkdocs build --strict
 check "tests" .venv/bin/python -m pytest tests -n 2

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from ssinghal.catalog.loader import load_catalogs
     from ssinghal.core.boards import board_names, load_board
     from ssinghal.core.case import Case, OperandPlacement, OutputMemory, Placement
+    from ssinghal.core.estimate import Prediction
     from ssinghal.core.memory_config import Cores, MemoryRequest, Orientation, Sharding, ShardKind, ShardSpec
-    from ssinghal.core.record import Prediction, Record, Resource, Status, Verdict
+    from ssinghal.core.record import Record
     from ssinghal.core.sharding import memory_request
     from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec
+    from ssinghal.core.verdict import Resource, Status, Verdict
     from ssinghal.diagnose.pipeline import Diagnosis
     from ssinghal.errors import (
         CaptureError,
@@ -109,10 +111,12 @@ _MODULES = {
     "catalog.loader": ("load_catalogs",),
     "core.boards": ("board_names", "load_board"),
     "core.case": ("Case", "OperandPlacement", "OutputMemory", "Placement"),
+    "core.estimate": ("Prediction",),
     "core.memory_config": ("Cores", "MemoryRequest", "Orientation", "ShardKind", "ShardSpec", "Sharding"),
-    "core.record": ("Prediction", "Record", "Resource", "Status", "Verdict"),
+    "core.record": ("Record",),
     "core.sharding": ("memory_request",),
     "core.tensors": ("Board", "BufferType", "DType", "Layout", "MemoryConfig", "TensorSpec"),
+    "core.verdict": ("Resource", "Status", "Verdict"),
     "diagnose.pipeline": ("Diagnosis",),
     "errors": (
         "CaptureError",

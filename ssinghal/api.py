@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ssinghal.core.boards import DEFAULT_BOARD
 from ssinghal.core.case import Case
+from ssinghal.core.files import open_file
 from ssinghal.core.record import Record
 from ssinghal.core.tensors import Shape
 from ssinghal.device.modes import choose_device
@@ -52,7 +53,7 @@ def open_pool(
         board: A name of ``board_names()``, or the path of a machine's own cluster descriptor.
         device: ``auto``, ``silicon``, ``simulator`` or ``virtual``; a virtual device needs no card and computes nothing.
         workers: Processes, each with an open device; by default 2 on a virtual device and 1 on a real one.
-        timeout_s: Seconds that one case may take.
+        timeout_s: Seconds of processor time that one case may take; up to 20 times as long by the clock.
         ttnn: Release to run, installed or added by ``ssinghal releases add``; by default the installed one.
         ttnn_log: Whether TTNN may write its log to standard error.
 
@@ -115,8 +116,9 @@ def read_run(folder: str | Path = "latest", results: str | Path = "results") -> 
         >>> [record.id for record in run.records if record.status == "oom"]  # doctest: +SKIP
     """
     from ssinghal.runs import reader
+    from ssinghal.runs.folders import find_run
 
-    return reader.read_run(reader.find_run(str(folder), Path(results)))
+    return reader.read_run(find_run(str(folder), Path(results)))
 
 
 def compare_runs(before: Run, after: Run, *, across: bool = False) -> Changes:
@@ -165,7 +167,7 @@ def find_remedies(
         probes: Most trials.
         seconds: No trial starts after this time.
         compare_values: Whether torch, where it is installed, checks that a rewrite keeps the values.
-        timeout_s: Seconds that one trial may take.
+        timeout_s: Seconds of processor time that one trial may take; up to 20 times as long by the clock.
         ttnn: TTNN release, as for ``open_pool``.
 
     Returns:
@@ -219,7 +221,7 @@ def diagnose_log(
         device: Device mode, as for ``open_pool``.
         releases: TTNN releases to replay on; by default those that the numbers point to.
         live: Other buffers that stay allocated, as for ``find_remedies``; by default what the message implies.
-        timeout_s: Seconds that one call may take.
+        timeout_s: Seconds of processor time that one call may take; up to 20 times as long by the clock.
 
     Returns:
         A diagnosis for each failure, in the order of the log: ``case`` (None where the call is not known), ``explanation``,
@@ -343,6 +345,6 @@ def _opened(source: str | Path, stack: ExitStack) -> tuple[BinaryIO, str]:
     if isinstance(source, str) and not os.path.isfile(source):
         return io.BytesIO(source.encode()), "the text"
     try:
-        return stack.enter_context(Path(source).open("rb")), str(source)
+        return stack.enter_context(open_file(Path(source), pipe=True)), str(source)
     except OSError as error:
         raise InvalidCase(f"{source}: {error.strerror}") from error

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 LINE_LIMIT = 500
+# Control characters (C0 but tab and line end, DEL, C1), and those that change the direction or the lines of a text.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|\r(?!\n)")
 
 
 class HarnessError(Exception):
     """The base of all errors below. Its text is one clear line for the user, or one line per fault, each of bounded length."""
 
     def __init__(self, text: str = "") -> None:
-        super().__init__("\n".join(cut(line, LINE_LIMIT) for line in text.splitlines()))
+        super().__init__("\n".join(cut(visible(line), LINE_LIMIT) for line in text.splitlines()))
 
 
 class CatalogError(HarnessError):
@@ -55,6 +58,20 @@ class NoGolden(DeviceError):
     """A call that TTNN's golden functions cannot make; the text states the function and what is missing."""
 
 
+DEVICE_ERRORS = (HarnessError, OSError)  # why a device does not open, or a run ends
+
+
+def reason(error: Exception) -> str:
+    """Returns the text of one of ``DEVICE_ERRORS`` without the number of an operating system's error.
+
+    >>> reason(PermissionError(13, "Permission denied", "/dev/tenstorrent/0"))
+    '/dev/tenstorrent/0: Permission denied'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def cut(text: str, limit: int) -> str:
     """Shortens a text of more than ``limit`` characters to its two ends: for texts of others in one line of output.
 
@@ -73,6 +90,16 @@ def printable(text: str) -> str:
     'a\\\\x1b[31m.py'
     """
     return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def visible(text: str) -> str:
+    """Writes what a terminal or a viewer would obey, not show, as JSON does: for all texts of several lines that are printed
+    or written. In a JSON text it is the same value.
+
+    >>> visible("a\\x1b]8;;\\u202e\\tb\\n")
+    'a\\\\u001b]8;;\\\\u202e\\tb\\n'
+    """
+    return _CONTROL.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

@@ -62,16 +62,25 @@ def browser():
 
 @pytest.fixture
 def open_tab(browser) -> Iterator[Callable]:
-    """``open_tab(path)`` opens a page in a tab; at the end: a silent console, no dialog, no request elsewhere."""
+    """``open_tab(path)`` opens a page in a tab; at the end: a silent console, no dialog, no request elsewhere.
+
+    ``loads``: a folder beside the page that it may load from. ``lacks``: what is missing there, which browsers report.
+    """
     faults: list[str] = []
 
-    def open_page(path: Path, hash: str = "", width: int = 1440, **options):
+    def open_page(path: Path, hash: str = "", width: int = 1440, loads: str = "", lacks: bool = False, **options):
+        own = (path.as_uri(), *([(path.parent / loads).as_uri() + "/"] if loads else []))
         tab = browser.new_page(viewport={"width": width, "height": 900}, **options)
         tab.set_default_timeout(5000)
-        tab.on("console", lambda message: faults.append(f"console: {message.text}"))
+        tab.on(
+            "console",
+            lambda message: (
+                None if lacks and "ERR_FILE_NOT_FOUND" in message.text else faults.append(f"console: {message.text}")
+            ),
+        )
         tab.on("pageerror", lambda error: faults.append(f"error: {error}"))
         tab.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
-        tab.on("request", lambda asked: None if asked.url.startswith(path.as_uri()) else faults.append(f"asks for {asked.url}"))
+        tab.on("request", lambda asked: None if asked.url.startswith(own) else faults.append(f"asks for {asked.url}"))
         tab.goto(path.as_uri() + hash)
         return tab
 

@@ -12,6 +12,7 @@ import ssinghal
 PACKAGE = Path(ssinghal.__file__).parent
 ROOT = PACKAGE.parent
 MAX_ROOMS = 25
+MAX_LINES = 500
 SUITES = ("tests", "oom_tests")
 SOURCES = [p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE).parts[0] not in SUITES]
 CHILD = "capture/child"  # runs in a process of its own
@@ -31,6 +32,11 @@ def test_the_house_stays_surveyable():
     rooms = {path.relative_to(PACKAGE).parts[0] for path in SOURCES} - {"__init__.py"}
     assert {"core", "cli", "errors.py"} <= rooms
     assert len(rooms) <= MAX_ROOMS
+
+
+def test_modules_are_read_in_one_sitting():
+    lines = {path.relative_to(PACKAGE).as_posix(): len(path.read_text().splitlines()) for path in SOURCES}
+    assert {path: count for path, count in lines.items() if count > MAX_LINES} == {}
 
 
 def test_importing_the_product_imports_neither_torch_nor_ttnn():

@@ -24,8 +24,8 @@ FILE = ROOT / ".github" / "workflows" / "nightly.yml"
 WORKFLOW: dict[Any, Any] = yaml.safe_load(FILE.read_text())
 (JOB,) = WORKFLOW["jobs"].values()
 STEPS: list[dict[str, Any]] = JOB["steps"]
-VIRTUAL = {"DEVICE": "virtual", "BOARD": "n150", "FAIL_ON": "new-oom,new-fault,lost-fit"}
-SILICON = {"DEVICE": "silicon", "BOARD": "p150", "FAIL_ON": "none"}
+VIRTUAL = {"DEVICE": "virtual", "BOARD": "n150", "RECHECK": "0", "FAIL_ON": "new-oom,new-fault,lost-fit"}
+SILICON = {"DEVICE": "silicon", "BOARD": "p150", "RECHECK": "20", "FAIL_ON": "none"}
 
 
 # Stands in for a command: writes its name and arguments down, one call a line, and succeeds.
@@ -137,9 +137,13 @@ def test_nights_one_after_the_other(runner: Runner) -> None:
     assert "Nothing to compare with" in first.summary
     assert statuses(runner.cache) == ["fits", "oom", "oom"]
 
+    runner.environ["RECHECK"] = "2"
     second = runner.night("second", **REAL)
     assert second.is_good, second.output
     assert "no change" in second.summary.lower()
+    assert "2 cases repeated in fresh processes, 0 differ" in second.output
+    assert "repeated" not in first.output
+    runner.environ["RECHECK"] = "0"
     assert records(runner.cache) == records(runner.folder / "second" / "results" / "latest")
 
     # Of yesterday's verdicts one was better: as if the case had fitted then.
@@ -191,7 +195,12 @@ def test_every_command_is_one_that_we_have(tmp_path: Path, environ: dict[str, st
     assert ended.is_good, ended.output
     made = [line.split("\037") for line in calls.read_text().splitlines()]
     ours = [arguments for program, *arguments in made if program == "ssinghal"]
-    assert [arguments[0] for arguments in ours] == ["run", "report", *(["compare"] if has_baseline else [])]
+    assert [arguments[0] for arguments in ours] == [
+        "run",
+        "report",
+        *(["compare"] if has_baseline else []),
+        *([] if environ is VIRTUAL else ["recheck"]),
+    ]
     with cli.make_context("ssinghal", ["run"]) as context:
         parsed = {}
         for name, *rest in ours:

@@ -10,14 +10,15 @@ from ssinghal.capacity.journal import Journal
 from ssinghal.capacity.parameters import Bounds, Goal, SearchParameter, parameter_of
 from ssinghal.capacity.search import Edge, SearchLimits, last_possible, search_edge
 from ssinghal.core.case import Case
-from ssinghal.core.record import Prediction, Verdict, memory_verdict
+from ssinghal.core.estimate import Prediction
 from ssinghal.core.tensors import Board
+from ssinghal.core.verdict import Verdict, memory_verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import find_operator
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
-from ssinghal.runs.reader import Setting
+from ssinghal.runs.setting import Setting
 
 _CERTAIN = {Prediction.FITS: True, Prediction.EXCEEDS: False, Prediction.UNKNOWN: None}
 

@@ -11,9 +11,13 @@ from pathlib import Path
 from ssinghal.core.case import Case
 from ssinghal.core.closing import Closing
 from ssinghal.core.files import GrowingFile
-from ssinghal.core.record import SCHEMA_VERSION, DecidedBy, Record, Resource, Status, Verdict
+from ssinghal.core.record import SCHEMA_VERSION, Record
+from ssinghal.core.verdict import DecidedBy, Resource, Status, Verdict
 from ssinghal.errors import HarnessError
-from ssinghal.runs.reader import INFO, RECORDS, Setting, stored_records
+from ssinghal.runs.folders import INFO
+from ssinghal.runs.line_files import RECORDS
+from ssinghal.runs.parsing import stored_records
+from ssinghal.runs.setting import Setting
 
 _OPENING = f'{{"schema": {SCHEMA_VERSION}, '.encode()  # of each line, as ``Record.to_json`` orders its keys
 _CALL_STATUSES = (Status.FITS, Status.OOM, Status.UNSUPPORTED, Status.INVALID, Status.MISMATCH, Status.ERROR)

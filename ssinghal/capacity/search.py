@@ -4,10 +4,10 @@ A value that could not be tried bounds nothing. The values next to it are tried 
 search stays on the side of what fits, and the answer names what is unknown.
 
 Values are in the order of growing demand: batches upwards, slice counts downwards. The search strides from a start with steps
-that double, halves the gap it reaches, and then checks the answer: values next to it, some beyond it and some below it are run
-as well, and wherever these show another change from fitting to not fitting, that gap is halved too. Values for which arithmetic
-is certain are not run, except the two sides of the answer; once a run contradicts arithmetic, arithmetic is ignored. The module
-does not depend on operators, models or devices.
+that double, or aims by what runs needed (``aiming``), halves the gap it reaches, and then checks the answer: values next to it,
+some beyond it and some below it are run as well, and wherever these show another change from fitting to not fitting, that gap
+is halved too. Values for which arithmetic is certain are not run, except the two sides of the answer; once a run contradicts
+arithmetic, arithmetic is ignored. The module does not depend on operators, models or devices.
 """
 
 from __future__ import annotations
@@ -17,19 +17,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-
-class Outcome(Protocol):
-    """The result of a run. ``fits``: None if it was no trial of memory, such as an invalid call, a crash or a timeout."""
-
-    @property
-    def fits(self) -> bool | None: ...
-
+from ssinghal.capacity.aiming import LINES, Aim, Outcome
 
 V = TypeVar("V")
 R = TypeVar("R", bound=Outcome)
 Hint = Callable[[V], "bool | None"]
+Watch = Callable[[V, int], None]  # gets each value before its run, and how many runs are left at most, this one included
 
 
 @dataclass(frozen=True)
@@ -140,23 +135,36 @@ def search_edge(
     start: int = 0,
     favoured: range = range(0),
     limits: SearchLimits = SearchLimits(),
+    watch: Watch[V] | None = None,
+    aim: Aim[R] | None = None,
 ) -> Edge[V, R]:
     """Returns the last of ``values`` that fits while the next one does not.
 
     ``values`` are accessed by index, so a range of millions is fine; the first is assumed to be the least demanding. ``hint``:
     True or False where arithmetic is certain that a value fits or does not, else None. ``start``: the index to run first: 0, or
     near the expected edge (``last_possible``). ``favoured``: indices that may fit although those between them do not, such as
-    sizes of complete tiles. An exception of ``run`` ends the search.
+    sizes of complete tiles. ``watch``: see ``most_left``. ``aim``: chooses the runs up to the first edge, as
+    far as it can, instead of strides. An exception of ``run`` ends the search.
     """
     search = _SearchState(values, hint or (lambda value: None), min(max(start, 0), len(values) - 1), favoured, limits)
     tried: dict[int, R] = {}
     started = time.perf_counter()
     is_spent = False
-    while values and (index := search.next_index({i: outcome.fits for i, outcome in tried.items()})) is not None:
+    while values:
+        search.see({i: outcome.fits for i, outcome in tried.items()})
+        index = None if aim is None else search.allowed(aim.next_index(tried))
+        if index is None:
+            if search.is_aimed:
+                aim = None
+            index = search.next_index()
+        if index is None:
+            break
         seconds = time.perf_counter() - started
         is_spent = len(tried) >= limits.runs or seconds > (limits.check_seconds if search.is_checking else limits.seconds)
         if is_spent:
             break
+        if watch is not None:
+            watch(values[index], search.most_left(LINES if aim is not None else 0))
         tried[index] = run(values[index])
     judged = {i: certain for i, certain in sorted(search.hints.items()) if certain is not None}
     return Edge(values, dict(sorted(tried.items())), judged, is_spent)
@@ -182,11 +190,29 @@ class _SearchState(Generic[V]):
         self._ran: Mapping[int, bool | None] = {}
         self._is_contradicted = False  # a run has contradicted arithmetic, which is ignored from then on
         self.is_checking = False  # both sides of an edge have run; what follows are extra checks
+        self.is_aimed = False
 
-    def next_index(self, ran: Mapping[int, bool | None]) -> int | None:
-        """Returns None if nothing is left to run."""
+    def see(self, ran: Mapping[int, bool | None]) -> None:
+        """Takes the runs so far."""
         self._ran = ran
         self._is_contradicted = any(_differ(self.hints.get(i), fits) for i, fits in ran.items())
+
+    def allowed(self, index: int | None) -> int | None:
+        """Returns ``index``, or one on the way to it where arithmetic rules it out; None if there is none beyond what fits. The
+        search without aim then starts from there."""
+        fit = max((i for i, fits in self._ran.items() if fits), default=-1)
+        while index is not None and index > fit and self._known(index) is False:
+            index = (fit + index) // 2
+        if index is not None and index > fit:
+            self.is_aimed = True
+            return index
+        if self.is_aimed:
+            self._start = max(fit, 0)
+        return None
+
+    def next_index(self) -> int | None:
+        """Returns None if nothing is left to run."""
+        ran = self._ran
         fit = max((i for i, fits in ran.items() if fits), default=-1)
         index = self._stride(self._start)
         if index is None and fit == max(ran):
@@ -197,6 +223,29 @@ class _SearchState(Generic[V]):
             index = self._other_side(fit)
         self.is_checking = index is None
         return index if index is not None else next((i for i in self._extra_checks(fit) if i not in ran), None)
+
+    def most_left(self, lines: int = 0) -> int:
+        """Returns how many runs are left at most, within the limits, if there is one edge only and every value can be tried.
+
+        Each place where the edge can be, by the runs so far and arithmetic, is searched once: for some hundred values.
+        ``lines``: of all runs, how many an aim may choose otherwise than by halving the gap between a fit and a failure.
+        """
+        known = {**({} if self._is_contradicted else self.hints), **self._ran}
+        fit = max((i for i, fits in known.items() if fits), default=-1)
+        fail = min((i for i, fits in known.items() if fits is False and i > fit), default=self._last + 1)
+        aimed = min(max(lines - len(self._ran), 0), fail - fit - 1 - (fail - fit - 1).bit_length())
+        return min(max(map(self._left_to, range(fit, fail))) + aimed, self._limits.runs - len(self._ran))
+
+    def _left_to(self, edge: int) -> int:
+        """Returns how many more runs find the edge if it is there: ``edge`` is the last index that fits, -1 if none does."""
+        search = _SearchState(self._values, lambda _: None, self._start, self._favoured, self._limits)
+        search.hints = {i: fits for i, fits in self.hints.items() if fits is (i <= edge)}
+        ran = dict(self._ran)
+        search.see(ran)
+        while (index := search.next_index()) is not None:
+            ran[index] = index <= edge
+            search.see(ran)
+        return len(ran) - len(self._ran)
 
     def _other_side(self, fit: int) -> int | None:
         """Returns a value beyond the answer, or the first ones where nothing fits, that may show that it does not fit where

@@ -9,8 +9,8 @@ from ssinghal.capacity.finder import EdgeResult, ValueRun
 from ssinghal.capacity.search import EdgeInterval
 from ssinghal.core.case import call_text, operand_text
 from ssinghal.core.device_facts import DeviceMode
-from ssinghal.core.record import DecidedBy, Status, sentence
 from ssinghal.core.tensors import format_shape
+from ssinghal.core.verdict import DecidedBy, Status, sentence
 from ssinghal.operators.resizing import subject_of
 from ssinghal.render.tables import aligned
 

@@ -16,9 +16,11 @@ from typing import IO, cast
 
 from ssinghal.capture.request import DEFAULT_TIMEOUT_S, PACKAGES, CaptureRequest, Level
 from ssinghal.capture.zoo import check_name
+from ssinghal.catalog.captured import CapturedCatalog
 from ssinghal.catalog.loader import write_checked
-from ssinghal.catalog.schema import CapturedCatalog, Catalog
+from ssinghal.catalog.schema import Catalog
 from ssinghal.core.closing import Closing
+from ssinghal.core.signals import signal_name
 from ssinghal.errors import CaptureError, CaptureUnavailable
 
 _FIX = "pip install 'ssinghal[capture]'"
@@ -139,7 +141,7 @@ def file_name(catalog: Catalog) -> str:
 
 
 def _ended(code: int) -> str:
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+    return f"was ended by {signal_name(-code)}" if code < 0 else f"ended with code {code}"
 
 
 def _last_line(text: str) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ssinghal.core.files import read_limited
+from ssinghal.core.json_text import read_json
 from ssinghal.core.tensors import Shape, TextEnum
 from ssinghal.errors import InvalidCase
 
@@ -179,7 +180,7 @@ def _compact(value: Any) -> str:
 def trace_of(text: str, path: Path = Path()) -> Trace:
     """Returns the trace in a text. InvalidCase, with ``path`` in its message, for a text that is none."""
     try:
-        data = json.loads(text)
+        data = read_json(text)
         if data.get("kind") != "trace":
             raise InvalidCase(f"{path}: no trace of a model (written by: ssinghal catalog capture MODEL --input SHAPE --trace)")
         if data["schema"] != SCHEMA:
@@ -247,11 +248,12 @@ def _check(trace: Trace) -> None:
 def read_trace(path: Path) -> Trace:
     """Reads a trace. InvalidCase where the file cannot be read, or is no trace."""
     try:
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        text = read_limited(path, unpack=True).decode()
+    except InvalidCase as error:
+        reason = str(error).removeprefix(f"{path}: ")
         raise InvalidCase(f"{path}: cannot be read as a trace: {reason}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidCase(f"{path}: cannot be read as a trace: {error}") from error
     return trace_of(text, path)
 
 

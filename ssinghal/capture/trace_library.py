@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ssinghal.capture.request import PACKAGES, CaptureRequest, Level
 from ssinghal.capture.trace import SUFFIX, Trace, packed, read_trace, trace_of, trace_text
 from ssinghal.core.cache_folder import cache_folder, filling_cache
-from ssinghal.core.files import write_whole
+from ssinghal.core.files import is_file, write_whole
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.errors import InvalidCase, unknown
 
@@ -44,7 +44,7 @@ def file_name(model: str, inputs: Sequence[Shape]) -> str:
 
 def is_path(model: str) -> bool:
     """Whether this is a file, not a model."""
-    return model.endswith((".json", ".gz")) or Path(model).is_file()
+    return model.endswith((".json", ".gz")) or is_file(model)
 
 
 def find_trace(model: str, inputs: Sequence[Shape] | None = None) -> Trace:

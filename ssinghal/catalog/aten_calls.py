@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from ssinghal.catalog.schema import CapturedLine
+from ssinghal.catalog.captured import CapturedLine
 from ssinghal.core.case import Case, Placement, Source
 from ssinghal.core.tensors import DType
 from ssinghal.errors import InvalidCase, RegistryError

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.catalog.aten_calls import Unmapped
+from ssinghal.catalog.captured import CapturedCatalog
 from ssinghal.catalog.expansion import catalog_cases
 from ssinghal.catalog.recorded import operation_traces, profile_records
 from ssinghal.catalog.recorded.importer import is_recording, read_recording
-from ssinghal.catalog.schema import CapturedCatalog, Catalog
+from ssinghal.catalog.schema import Catalog
 
 
 @dataclass

@@ -67,7 +67,7 @@ def _named(wanted: str) -> str | InvalidCase:
     try:
         return find_operator(bare).name
     except InvalidCase as error:
-        return error
+        return InvalidCase(str(error))  # one that was raised would keep the frames, and the tables in them
 
 
 def shapes(text: str) -> list[Shape]:

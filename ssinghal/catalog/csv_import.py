@@ -12,11 +12,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from ssinghal.catalog import csv_fields
+from ssinghal.catalog.crossed import CrossedLine
 from ssinghal.catalog.expansion import crossed_case
-from ssinghal.catalog.schema import CrossedLine, PlacementModel
+from ssinghal.catalog.located_yaml import MAX_FILE_BYTES
+from ssinghal.catalog.placement_fields import PlacementModel
 from ssinghal.catalog.writer import flow, made_in
 from ssinghal.core.case import Placement, Source
+from ssinghal.core.files import read_limited
 from ssinghal.errors import CatalogError, InvalidCase
 from ssinghal.operators import find_operator
 from ssinghal.operators.binding import specs_of
@@ -46,10 +51,10 @@ class ImportResult:
 
 @dataclass(frozen=True)
 class _RowCall:
-    """The call that a row names: ``key`` and ``line`` are those of its case and its catalog line."""
+    """The call that a row names: ``content`` is its case as JSON, ``line`` its line of a catalog."""
 
     name: str
-    key: str
+    content: str
     line: Mapping[str, Any]
     completed: bool
 
@@ -76,11 +81,11 @@ def read_list(file: Path, placement: PlacementModel) -> ImportResult:
     base = placement.placement()
 
     @lru_cache(maxsize=2**16)
-    def call_of(operator: str, shapes: str, arguments: str) -> _RowCall | InvalidCase:
+    def call_of(operator: str, shapes: str, arguments: str) -> _RowCall | str:
         try:
             return _call(operator, shapes, arguments, base)
         except InvalidCase as error:
-            return error
+            return str(error)
 
     calls: dict[tuple[str, str, _Caller], tuple[_RowCall, Counter[str]]] = {}
     faults: list[str] = []
@@ -90,14 +95,14 @@ def read_list(file: Path, placement: PlacementModel) -> ImportResult:
         try:
             fields = _fields(row, columns)
             call = call_of(fields["operator"], fields["shapes"], fields["arguments"])
-            if isinstance(call, InvalidCase):
-                raise call
+            if isinstance(call, str):
+                raise InvalidCase(call)
             caller = _Caller(csv_fields.label(fields["model"], "model"), csv_fields.label(fields["input"], "input size"))
             count, module = csv_fields.count(fields["count"]), csv_fields.label(fields["module"], "module")
         except InvalidCase as error:
             faults.append(f"{file}:{line}: {error}")
             continue
-        identity = (call.name, call.key, caller)
+        identity = (call.name, call.content, caller)
         calls.setdefault(identity, (call, Counter()))[1][module] += count
         completed += call.completed
     lines = [
@@ -111,9 +116,9 @@ def read_list(file: Path, placement: PlacementModel) -> ImportResult:
 def _text(file: Path) -> str:
     """Returns the file as text: UTF-8, or UTF-16 with a byte order mark."""
     try:
-        raw = file.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise CatalogError([f"{file}:1: {getattr(error, 'strerror', None) or error}"]) from error
+        raw = read_limited(file, MAX_FILE_BYTES)
+    except InvalidCase as error:
+        raise CatalogError([str(error).replace(f"{file}: ", f"{file}:1: ", 1)]) from error
     encoding = "utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
         return raw.decode(encoding)
@@ -182,15 +187,19 @@ def _call(operator: str, shapes: str, arguments: str, base: Placement) -> _RowCa
     sample = find_operator(name).sample
     if len(operands) == 1 and not args and sample and sample(tuple(operands[0])) != Sample((tuple(operands[0]),), {}):
         line: dict[str, Any] = {"shape": operands[0]}
-        return _RowCall(name, _case_key(name, line, base), line, True)
+        return _RowCall(name, _content(name, line, base), line, True)
     line = {**inputs, "args": args} if args else inputs
-    return _RowCall(name, _case_key(name, line, base), line, False)
+    return _RowCall(name, _content(name, line, base), line, False)
 
 
-def _case_key(name: str, line: Mapping[str, Any], base: Placement) -> str:
-    case = crossed_case(name, CrossedLine.model_validate(line), base, Source(""))
+def _content(name: str, line: Mapping[str, Any], base: Placement) -> str:
+    try:
+        checked = CrossedLine.model_validate(line)
+    except ValidationError as error:  # such as a created tensor without dims
+        raise InvalidCase(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+    case = crossed_case(name, checked, base, Source(""))
     specs_of(case)
-    return case.key
+    return case.call_json()
 
 
 def _catalog_text(list_name: str, placement: PlacementModel, lines: Sequence[tuple[_RowCall, Mapping[str, Any]]]) -> str:

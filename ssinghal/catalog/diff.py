@@ -7,16 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.catalog.schema import (
-    CapturedLine,
-    Catalog,
-    CatalogModel,
-    CountedLine,
-    CrossedCatalog,
-    CrossedLine,
-    ImportedLine,
-    ShapeOrigin,
-)
+from ssinghal.catalog.captured import CapturedLine
+from ssinghal.catalog.counted import CountedLine
+from ssinghal.catalog.crossed import CrossedCatalog, CrossedLine, ShapeOrigin
+from ssinghal.catalog.field_types import CatalogModel
+from ssinghal.catalog.imported import ImportedLine
+from ssinghal.catalog.schema import Catalog
 from ssinghal.catalog.writer import flow
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.errors import InvalidCase

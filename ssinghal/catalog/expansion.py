@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ssinghal.catalog.aten_calls import Unmapped, captured_case
-from ssinghal.catalog.schema import Catalog, CrossedCatalog, CrossedLine, ImportedCatalog
+from ssinghal.catalog.crossed import CrossedCatalog, CrossedLine
+from ssinghal.catalog.imported import ImportedCatalog
+from ssinghal.catalog.schema import Catalog
 from ssinghal.core.case import Case, Placement, Source
 from ssinghal.core.tensors import BufferType
 from ssinghal.operators import find_operator, make_case, suite_name

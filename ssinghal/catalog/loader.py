@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,29 +15,16 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ssinghal.catalog.aten_calls import Unmapped, captured_case
+from ssinghal.catalog.captured import CapturedCatalog, CapturedHead, CapturedLine, Counts, Input
+from ssinghal.catalog.crossed import CrossedCatalog, CrossedHead, CrossedLine, ShapeOrigin
 from ssinghal.catalog.expansion import crossed_case
-from ssinghal.catalog.located_yaml import WHOLE_FILE, Fault, Location, MarkedYaml
-from ssinghal.catalog.schema import (
-    FUNCTION,
-    PINNED,
-    CapturedCatalog,
-    CapturedHead,
-    CapturedLine,
-    Catalog,
-    CatalogModel,
-    Counts,
-    CrossedCatalog,
-    CrossedHead,
-    CrossedLine,
-    ImportedCatalog,
-    ImportedHead,
-    ImportedLine,
-    Input,
-    PlacementModel,
-    ShapeOrigin,
-)
+from ssinghal.catalog.field_types import FUNCTION, PINNED, CatalogModel
+from ssinghal.catalog.imported import ImportedCatalog, ImportedHead, ImportedLine
+from ssinghal.catalog.located_yaml import WHOLE_FILE, Fault, Location, MarkedYaml, TooManyFaults
+from ssinghal.catalog.placement_fields import PlacementModel
+from ssinghal.catalog.schema import Catalog
 from ssinghal.core.case import Placement, Source
-from ssinghal.core.files import write_whole
+from ssinghal.core.files import exists, is_file, write_whole
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import CatalogError, InvalidCase, unknown
 from ssinghal.operators import find_operator
@@ -70,7 +58,7 @@ def load_catalogs(selection: Selection = None, *, thorough: bool = False) -> lis
         The catalogs in the order of the selection, each once.
 
     Raises:
-        CatalogError: With every fault of every file, each as ``file:line: path: what``.
+        CatalogError: With every fault of every file, at most 100 of each, as ``file:line: path: what``.
 
     Examples:
         >>> [catalog.name for catalog in load_catalogs(["mochi"])]
@@ -157,22 +145,39 @@ def _select(selection: Selection) -> tuple[dict[Path, bool], list[str]]:
     files: dict[Path, bool] = {}
     faults = []
     for wanted in map(str, selection):
-        built_in = [f for n, f in known.items() if wanted in (n, f.stem)]
-        built_in = built_in or [f for n, f in known.items() if wanted and wanted in n]
+        built_in = _built_in(wanted, known)
         path = Path(wanted)
         paths = []
-        if not built_in and wanted and path.is_dir():
+        if not exists(path) and (path.suffix in SUFFIXES or os.sep in wanted) and not built_in:
+            faults.append(f"{path}: no such file")
+            continue
+        if not built_in and wanted and exists(path) and path.is_dir():
             paths = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
-        elif not built_in and (path.suffix in SUFFIXES or os.sep in wanted or path.is_file()):
-            if not path.exists():
-                faults.append(f"{path}: no such file")
-                continue
+        elif not built_in and (path.suffix in SUFFIXES or os.sep in wanted or is_file(path)):
             paths = [path]
         if not built_in and not paths:
             message = unknown("catalog", wanted, (file.stem for file in known.values()))
             faults.append(f"{message}; ssinghal catalog list shows them")
         files |= {file: bool(built_in) for file in built_in or paths if file not in files}
     return files, faults
+
+
+def _built_in(wanted: str, known: Mapping[str, Path]) -> list[Path]:
+    """Returns the built-in catalogs that a text names, which come before files."""
+    exact = [file for name, file in known.items() if wanted in (name, file.stem)]
+    return exact or [file for name, file in known.items() if wanted and wanted in name]
+
+
+def from_folder(selection: Sequence[str], folder: str) -> tuple[str, ...]:
+    """Returns what names catalogs in the working folder ``folder`` as it names them in this one: files and folders by their
+    path. What is not there stays as it is."""
+    known = catalog_files()
+
+    def here(wanted: str) -> str:
+        path = Path(folder, wanted)
+        return str(path) if wanted and not _built_in(wanted, known) and exists(path) else wanted
+
+    return tuple(selection) if folder in ("", os.getcwd()) else tuple(map(here, selection))
 
 
 class _FileReader:
@@ -189,7 +194,8 @@ class _FileReader:
         self._document = MarkedYaml(file)
         self._all_read = not any(fault.path.startswith(_LISTS) for fault in self.faults)
         if isinstance(self._document.data, dict):
-            self._read(dict(self._document.data))
+            with suppress(TooManyFaults):
+                self._read(dict(self._document.data))
         elif not self.faults:
             self._fault((), "expected a mapping with schema and kind")
 
@@ -297,7 +303,7 @@ class _FileReader:
                     self._fault(location, str(error))
                 else:
                     caller = (line.model, line.input) if isinstance(line, ImportedLine) else ()
-                    self._once(seen, repr((case.key, caller)), location)
+                    self._once(seen, repr((case.call_json(), caller)), location)
 
     def _check_runs(self, runs: Mapping[str, Any], sections: _Sections[CrossedLine]) -> None:
         named = {line.oom.run for lines in sections.values() for line in lines.values() if line.oom}

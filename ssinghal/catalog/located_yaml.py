@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ Location = tuple[str | int, ...]
 MAX_FILE_BYTES = 64 * 2**20
 MAX_DEPTH = 16
 MAX_TEXT = 300
+MAX_FAULTS = 100  # of a file: each takes a search for its line, and for names like the wrong one
 WHOLE_FILE = "(file)"
 
 _INT = re.compile(r"-?(0|[1-9][0-9]{0,19})")
@@ -56,8 +58,11 @@ class Fault(NamedTuple):
     what: str
 
     def __str__(self) -> str:
-        what = self.what if len(self.what) <= MAX_TEXT else self.what[: MAX_TEXT - 1] + "…"
-        return f"{self.file}:{self.line}: {self.path}: {what}"
+        return f"{self.file}:{self.line}: {_one_line(self.path)}: {_one_line(self.what)}"
+
+
+class TooManyFaults(Exception):
+    """A file has ``MAX_FAULTS`` faults, and a note that there are more; reading on serves nobody."""
 
 
 class _Unreadable(Exception):
@@ -97,7 +102,7 @@ def _parse(text: str) -> yaml.Node:
 
 
 class MarkedYaml:
-    """One file as plain data, with the line of every part of it. ``faults`` collects the errors, nothing is raised."""
+    """One file as plain data, with the line of every part of it. ``faults`` collects the errors, which are not raised."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -127,16 +132,28 @@ class MarkedYaml:
         except _Unreadable as error:
             self._whole_file(error)
         else:
-            self.data = self._plain(self._root, ())
+            with suppress(TooManyFaults):
+                self.data = self._plain(self._root, ())
 
     def _whole_file(self, error: _Unreadable) -> None:
         self.faults.append(Fault(self.file, error.line + 1, WHOLE_FILE, error.what))
 
     def fault(self, location: Location, what: str) -> None:
-        """Adds a fault at ``location``, unless the YAML there, above or below was rejected: one cause, one fault."""
+        """Adds a fault at ``location``, unless the YAML there, above or below was rejected: one cause, one fault.
+
+        Raises:
+            TooManyFaults: There are ``MAX_FAULTS`` already.
+        """
         follows = any(all(a == b for a, b in zip(location, rejected, strict=False)) for rejected in self._rejected)
         if not location or not follows:
-            self.faults.append(Fault(self.file, self.line(location), path_text(location), what))
+            self._add(Fault(self.file, self.line(location), path_text(location), what))
+
+    def _add(self, fault: Fault) -> None:
+        if len(self.faults) >= MAX_FAULTS:
+            last = max(one.line for one in self.faults)
+            self.faults.append(Fault(self.file, last, WHOLE_FILE, f"has more faults than these {MAX_FAULTS}"))
+            raise TooManyFaults
+        self.faults.append(fault)
 
     def line(self, location: Location) -> int:
         """Returns the line (from 1) of the part at ``location``, or of the nearest part around it."""
@@ -189,7 +206,7 @@ class MarkedYaml:
         self._rejected.append(location)
 
     def _note(self, location: Location, node: yaml.Node, what: str) -> None:
-        self.faults.append(Fault(self.file, node.start_mark.line + 1, path_text(location), what))
+        self._add(Fault(self.file, node.start_mark.line + 1, path_text(location), what))
 
 
 @lru_cache(maxsize=4096)
@@ -213,6 +230,12 @@ def _bare_word(text: str) -> Any:
     if isinstance(value, _RejectedYaml):
         raise ValueError(value.what)
     return value
+
+
+def _one_line(text: str) -> str:
+    """Writes the ends of lines in what others wrote as JSON does, and leaves out the end of a long text."""
+    line = re.sub(r"[\r\n]", lambda end: f"\\u{ord(end[0]):04x}", text[:MAX_TEXT])
+    return line if len(text) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}…"
 
 
 def path_text(location: Sequence[str | int]) -> str:

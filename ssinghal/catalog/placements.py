@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ssinghal.core.case import AS_CASE, Case, OutputMemory
+from ssinghal.core.case import ALTERED, AS_CASE, Case, OutputMemory
+from ssinghal.core.elements import takes_dtype
 from ssinghal.core.memory_config import MemoryRequest, ShardKind
 from ssinghal.core.sharding import check_cores, memory_request
 from ssinghal.core.tensors import Board, DType, Layout
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator
-from ssinghal.operators.operator_info import WEIGHTS_DTYPE
+from ssinghal.operators.operator_info import VOLUME_RANK, WEIGHTS_DTYPE
 
 PLACEMENTS = ("dram", "l1", *(kind.value for kind in ShardKind if kind is not ShardKind.ND))
 _SEPARATOR = re.compile(r",(?=\s*(?:[a-z,]|$))")  # of placements; those of core ranges are before numbers
-_VOLUME_RANK = 5  # ttnn.experimental.conv3d takes rows, and weights in the dtype of the volume
 
 
 def parse_placements(text: str) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def placed(case: Case, memory: MemoryRequest) -> Case:
 
 def _convolves_maps(case: Case) -> bool:
     info = find_operator(case.operator)
-    return info.traits.nhwc is not None and WEIGHTS_DTYPE in info.attrs and len(case.inputs[0]) < _VOLUME_RANK
+    return info.traits.nhwc is not None and WEIGHTS_DTYPE in info.attrs and len(case.inputs[0]) < VOLUME_RANK
 
 
 def with_weights(case: Case, dtype: DType) -> Case:
@@ -84,6 +84,15 @@ def with_weights(case: Case, dtype: DType) -> Case:
     return replace(case, placement=replace(placement, operands=tuple(operands)), known_oom=None)
 
 
+def with_dtype(case: Case, dtype: DType) -> Case:
+    """Returns ``case`` with its operands in ``dtype``, but for those that have a dtype of their own. Integers stay as they are,
+    and so do rows, which block floats do not have."""
+    before = case.placement
+    if dtype is before.dtype or not takes_dtype(before.dtype, before.layout, dtype):
+        return case
+    return replace(case, placement=replace(before, dtype=dtype), known_oom=None)
+
+
 def check_placements(placements: Sequence[str], board: Board) -> None:
     """Raises InvalidCase for a placement on cores that ``board`` does not have."""
     for text in placements:
@@ -92,9 +101,12 @@ def check_placements(placements: Sequence[str], board: Board) -> None:
             check_cores(request.buffer, request.sharding, board)
 
 
-def in_placements(cases: Sequence[Case], placements: Sequence[str], weights: DType | None = None) -> list[Case]:
-    """Returns each case once per placement, one after the other, or where it is if there is none; each with its weights in
-    ``weights``, if given. Calls that differed in their placement alone become one case, with the sources of both.
+def in_placements(
+    cases: Sequence[Case], placements: Sequence[str], weights: DType | None = None, dtypes: Sequence[DType] = ()
+) -> list[Case]:
+    """Returns each case once per dtype of its operands and placement, one after the other, or as it is where none is given;
+    each with its weights in ``weights``, if given. Calls that differed in their placement alone become one case, with the
+    sources of both. Each states in what it was altered.
 
     Raises:
         InvalidCase: A placement is no memory.
@@ -102,8 +114,19 @@ def in_placements(cases: Sequence[Case], placements: Sequence[str], weights: DTy
     memories = [memory_request(text, "placement") for text in placements]
     merged: dict[tuple[str, str], Case] = {}
     for case in cases:
-        changed = case if weights is None else with_weights(case, weights)
-        for one in [placed(changed, memory) for memory in memories] if memories else [changed]:
+        for one in _variants(case, memories, weights, dtypes):
             identity = (one.name, one.key)
             merged[identity] = merged[identity].merged(one) if identity in merged else one
     return list(merged.values())
+
+
+def _variants(case: Case, memories: Sequence[MemoryRequest], weights: DType | None, dtypes: Sequence[DType]) -> Iterator[Case]:
+    if not (memories or weights or dtypes):
+        yield case
+        return
+    typed = {one.key: one for one in (with_dtype(case, dtype) for dtype in dtypes)}.values() if dtypes else [case]
+    for one in typed:
+        weighted = one if weights is None else with_weights(one, weights)
+        for made in [placed(weighted, memory) for memory in memories] if memories else [weighted]:
+            differing = (one is not case, made is not weighted, weights is not None and weighted.key != one.key)
+            yield replace(made, altered=tuple(name for name, differs in zip(ALTERED, differing, strict=True) if differs))

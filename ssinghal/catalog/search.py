@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Any
 
-from ssinghal.catalog.schema import CapturedCatalog, Catalog, CrossedCatalog, ImportedCatalog, ShapeOrigin
+from ssinghal.catalog.captured import CapturedCatalog
+from ssinghal.catalog.crossed import CrossedCatalog, ShapeOrigin
+from ssinghal.catalog.imported import ImportedCatalog
+from ssinghal.catalog.schema import Catalog
 from ssinghal.core.case import ModuleCalls
 from ssinghal.core.shape_pattern import Pattern, fits_pattern, nearest
 from ssinghal.core.tensors import Shape, format_shape

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ssinghal.catalog.schema import MAX_MODULES
+from ssinghal.catalog.field_types import MAX_MODULES
 
 _HEAD = "# Every call of the model's forward, in ATen order of arguments; w names the weights and constants among them.\n"
 _PLAIN = re.compile(r"[A-Za-z_(][\w.=+()/-]*|[0-9]+\.[0-9]+\.[0-9][\w.+]*")
@@ -16,7 +16,7 @@ _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
 
 
 def captured_text(head: Mapping[str, Any], sections: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Returns the text of a captured catalog: ``head`` without ``ops``, and overload -> lines (see ``catalog.schema``)."""
+    """Returns the text of a captured catalog: ``head`` without ``ops``, and overload -> lines (see ``catalog.captured``)."""
     lines = [f"{key}: {flow(value)}\n" for key, value in head.items()]
     lines.append("ops:\n")
     for overload, calls in sections.items():

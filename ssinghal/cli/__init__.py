@@ -14,7 +14,7 @@ from click.shell_completion import shell_complete
 
 from ssinghal import __version__
 from ssinghal.cli.lazy_group import LazyCommand, LazyGroup
-from ssinghal.errors import LINE_LIMIT, CatalogError, HarnessError, cut
+from ssinghal.errors import LINE_LIMIT, CatalogError, HarnessError, cut, visible
 
 PROGRAM = "ssinghal"
 COMPLETION_VARIABLE = "_SSINGHAL_COMPLETE"
@@ -30,9 +30,13 @@ SECTIONS = {
     },
     "Runs": {
         "run": LazyCommand("ssinghal.cli.run:run", "Run complete catalogs on a device and record every case."),
+        "sweep": LazyCommand("ssinghal.cli.sweep:sweep", "Run catalogs on boards, releases, placements and dtypes."),
+        "merge": LazyCommand("ssinghal.cli.merge:merge", "Join the runs of all parts of a selection into one run."),
         "report": LazyCommand("ssinghal.cli.report:report", "Write a run's report: page, documents, CSV and JSON."),
         "compare": LazyCommand("ssinghal.cli.compare:compare", "Report what changed from one run to another."),
+        "recheck": LazyCommand("ssinghal.cli.recheck:recheck", "Repeat cases of a run in fresh processes and compare."),
         "history": LazyCommand("ssinghal.cli.history:history", "Show how the cases at a shape ended in every run."),
+        "compress": LazyCommand("ssinghal.cli.compress:compress", "Compress the records of runs."),
         "export-visualizer": LazyCommand(
             "ssinghal.cli.visualizer:export_visualizer", "Write a run's cases for ttnn-visualizer."
         ),
@@ -66,8 +70,21 @@ def cli() -> None:
     """
 
 
+class _Terminated(BaseException):
+    """SIGTERM came. No Exception, so that nothing but the end of the program handles it."""
+
+
+def _terminate(number: int, _: object) -> None:
+    signal.signal(number, signal.SIG_DFL)  # a second one ends the program at once
+    raise _Terminated
+
+
 def main() -> None:
-    """Runs the program. Errors are one line on standard error: exit code 2, 130 after Ctrl-C, 141 where the reader is gone."""
+    """Runs the program. Errors are one line on standard error: exit code 2, 130 after Ctrl-C, 141 where the reader is gone,
+    143 after SIGTERM, which ends it as Ctrl-C does: processes that it started end, and unfinished files are removed."""
+    before = signal.getsignal(signal.SIGTERM)
+    if before is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         if instruction := os.environ.get(COMPLETION_VARIABLE):
             sys.exit(shell_complete(cli, {}, PROGRAM, COMPLETION_VARIABLE, instruction))
@@ -84,22 +101,25 @@ def main() -> None:
         code = 128 + signal.SIGPIPE
     except (KeyboardInterrupt, click.Abort):
         code = _fail("interrupted", 128 + signal.SIGINT)
+    except _Terminated:
+        code = _fail("ended by SIGTERM", 128 + signal.SIGTERM)
     except click.ClickException as error:
         code = _fail(cut(" ".join(error.format_message().split()), LINE_LIMIT))
     except CatalogError as error:
         lines = [line if re.match(r".+?:\d+: ", line) else f"{PROGRAM}: {line}" for line in error.faults]
-        click.echo("\n".join(lines), err=True)
+        click.echo(visible("\n".join(lines)), err=True)
         code = 2
     except HarnessError as error:
         code = _fail(str(error))
     except OSError as error:
         code = _fail(_os_error(error))
+    signal.signal(signal.SIGTERM, before)
     sys.exit(code)
 
 
 def _fail(lines: str, code: int = 2) -> int:
     for line in lines.splitlines():
-        click.echo(f"{PROGRAM}: {line}", err=True)
+        click.echo(visible(f"{PROGRAM}: {line}"), err=True)
     return code
 
 

@@ -6,6 +6,7 @@ import click
 
 from ssinghal.cli import options
 from ssinghal.cli.progress import track
+from ssinghal.cli.streams import echo
 from ssinghal.core.boards import DEFAULT_BOARD
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.device.modes import choose_device
@@ -32,4 +33,4 @@ def baseline(board: str, timeout: float) -> None:
     with Pool(choice, PoolOptions(workers=2, timeout_s=timeout)) as pool:
         records = list(track(pool.map(cases), "probing", len(cases)))
         path = write_baseline(board, pool.facts.ttnn, records)
-    click.echo(f"{len(records)} cases in {path}")
+    echo(f"{len(records)} cases in {path}")

@@ -16,13 +16,14 @@ from ssinghal.capture.trace_library import trace_files, trace_request, write_tra
 from ssinghal.cli import options
 from ssinghal.cli.parameter_types import CatalogName, OneOf
 from ssinghal.cli.progress import track
+from ssinghal.cli.streams import echo
 from ssinghal.core.tensors import Shape, format_bytes, format_shape
 from ssinghal.errors import InvalidCase
 
 if TYPE_CHECKING:
-    from ssinghal.catalog.schema import CapturedCatalog
+    from ssinghal.catalog.captured import CapturedCatalog
 
-_timeout_option = options.timeout(DEFAULT_TIMEOUT_S, "one capture")
+_timeout_option = options.seconds("--timeout", DEFAULT_TIMEOUT_S, "Seconds of one capture, by the clock.")
 
 
 @click.command("capture")
@@ -67,11 +68,11 @@ def capture_command(
         raise InvalidCase(f"{output}: there is no folder {output.parent}")
     text = capture(request, timeout)
     if str(output) == "-":
-        click.echo(text, nl=False)
+        echo(text, nl=False)
         return
     target = Path() if output is None else output
     lines = _trace_summary(write_trace(text, target)) if as_trace else _summary(write_capture(text, target))
-    click.echo("\n".join(lines))
+    echo("\n".join(lines))
 
 
 def _summary(catalog: CapturedCatalog) -> list[str]:
@@ -141,8 +142,8 @@ def recapture_command(catalogs: tuple[str, ...], check: bool, timeout: float) ->
             changed += 1
             if not check:
                 old.write(text)
-            click.echo(f"{old.path}: {'would change' if check else 'changed'}")
-    click.echo(f"{len(captured) - changed} of {len(captured)} captured catalogs and traces are unchanged")
+            echo(f"{old.path}: {'would change' if check else 'changed'}")
+    echo(f"{len(captured) - changed} of {len(captured)} captured catalogs and traces are unchanged")
     sys.exit(1 if check and changed else 0)
 
 
@@ -155,8 +156,8 @@ class _CaptureResult(NamedTuple):
 
 def _captured(named: Sequence[str]) -> list[_CaptureResult]:
     from ssinghal.capture.client import request_of, write_capture
+    from ssinghal.catalog.captured import CapturedCatalog
     from ssinghal.catalog.loader import load_catalogs
-    from ssinghal.catalog.schema import CapturedCatalog
 
     files = [Path(name) for name in named if name.endswith(SUFFIX)] if named else trace_files()
     rest = [name for name in named if not name.endswith(SUFFIX)]

@@ -13,6 +13,7 @@ from ssinghal.cli import options
 from ssinghal.cli.capture import capture_command, recapture_command
 from ssinghal.cli.catalog_import import number
 from ssinghal.cli.parameter_types import CatalogName
+from ssinghal.cli.streams import echo
 from ssinghal.core.case import OutputMemory
 from ssinghal.core.shape_pattern import parse_pattern
 from ssinghal.core.tensors import BufferType, DType, Layout
@@ -39,7 +40,7 @@ def check(files: tuple[Path, ...]) -> None:
     from ssinghal.catalog.loader import load_catalogs
 
     catalogs = load_catalogs(files, thorough=True)
-    click.echo(f"{number(len(catalogs), 'catalog')}, {number(sum(c.line_count for c in catalogs), 'line')}: ok")
+    echo(f"{number(len(catalogs), 'catalog')}, {number(sum(c.line_count for c in catalogs), 'line')}: ok")
 
 
 @catalog.command("list")
@@ -60,7 +61,7 @@ def list_all(catalogs: tuple[str, ...], as_json: bool) -> None:
     for row in rows:
         calls = "-" if row["calls"] is None else f"{row['calls']:,}"
         table.append([row["catalog"], f"{row['lines']:,}", calls, row["level"] or "-", row["title"]])
-    click.echo("\n".join(aligned(table, left=(0, 3, 4))))
+    echo("\n".join(aligned(table, left=(0, 3, 4))))
 
 
 @catalog.command("import")
@@ -100,8 +101,8 @@ def import_list(
     memory configs and arguments; those that are no cases are counted by reason.
     """
     from ssinghal.catalog.loader import SUFFIXES
+    from ssinghal.catalog.placement_fields import PlacementModel
     from ssinghal.catalog.recorded.importer import is_recording
-    from ssinghal.catalog.schema import PlacementModel
     from ssinghal.cli.catalog_import import import_csv, import_recording
 
     target = output or Path()
@@ -144,7 +145,7 @@ def diff(old: str, new: str, everything: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(difference.to_json(), indent=2))
     else:
-        click.echo("\n".join(difference.lines(None if everything else SHOWN)))
+        echo("\n".join(difference.lines(None if everything else SHOWN)))
     sys.exit(1 if difference else 0)
 
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from ssinghal.cli.streams import echo
 from ssinghal.core.files import write_whole
 from ssinghal.errors import InvalidCase, cut
 
 if TYPE_CHECKING:
+    from ssinghal.catalog.placement_fields import PlacementModel
     from ssinghal.catalog.recorded.importer import RecordedImport
-    from ssinghal.catalog.schema import PlacementModel
 
 _SHOWN = 150  # characters of a reason
 
@@ -26,16 +25,16 @@ def import_csv(file: Path, target: Path, placement: PlacementModel, skip_unreada
     imported = read_list(file, placement)
     _show(imported.faults)
     if imported.unused:
-        click.echo(f"{file}: ignored columns: {', '.join(imported.unused)}", err=True)
+        echo(f"{file}: ignored columns: {', '.join(imported.unused)}", err=True)
     unreadable = len(imported.faults)
     _check(file, "row", imported.rows, unreadable, bool(imported.text), skip_unreadable)
     write_checked(imported.text, target)
-    click.echo(f"{target}: {number(imported.lines, 'line')} of {number(imported.rows - unreadable, 'row')}")
+    echo(f"{target}: {number(imported.lines, 'line')} of {number(imported.rows - unreadable, 'row')}")
     if unreadable:
-        click.echo(f"{number(unreadable, 'row')} left out")
+        echo(f"{number(unreadable, 'row')} left out")
     if imported.completed:
         completed = number(imported.completed, "row")
-        click.echo(f"{completed} with one shape of a call that takes more: the operator adds the others")
+        echo(f"{completed} with one shape of a call that takes more: the operator adds the others")
 
 
 def import_recording(file: Path, target: Path, refused: Path | None, skip_unreadable: bool) -> None:
@@ -57,11 +56,11 @@ def import_recording(file: Path, target: Path, refused: Path | None, skip_unread
     rejected = sum(one.count for one in imported.refused)
     if imported.text:
         write_checked(imported.text, target)
-        click.echo(f"{target}: {number(imported.lines, 'line')} of {number(imported.calls - rejected, 'call')}")
+        echo(f"{target}: {number(imported.lines, 'line')} of {number(imported.calls - rejected, 'call')}")
     if damaged:
-        click.echo(f"{number(damaged, 'line')} left out")
+        echo(f"{number(damaged, 'line')} left out")
     if rejected:
-        click.echo("\n".join(_refusals(imported, rejected)))
+        echo("\n".join(_refusals(imported, rejected)))
     if refused is not None:
         write_whole(refused, "".join(f"{one}\n" for one in imported.refused))
     if not imported.text:
@@ -76,7 +75,7 @@ def _refusals(imported: RecordedImport, rejected: int) -> list[str]:
 
 def _show(faults: Sequence[str]) -> None:
     for error in faults:
-        click.echo(error, err=True)
+        echo(error, err=True)
 
 
 def _check(file: Path, what: str, read: int, unreadable: int, has_text: bool, skip_unreadable: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ssinghal.cli import options
-from ssinghal.cli.streams import collector_off
+from ssinghal.cli.streams import collector_off, echo
 from ssinghal.core.files import write_whole
 from ssinghal.core.parsing import one_of
 from ssinghal.errors import HarnessError
@@ -74,27 +74,26 @@ def compare(
 
     Exit code 0, 1 for a finding of --fail-on, 2 for runs that cannot be compared.
     """
-    from ssinghal.runs.diff import Changes
+    from ssinghal.runs.column_diff import compare_runs
     from ssinghal.runs.diff_text import in_short, lines, markdown
-    from ssinghal.runs.reader import find_run, read_run
+    from ssinghal.runs.folders import find_run
 
     if as_json and as_markdown:
         raise click.UsageError("give one of these: --json, --markdown")
     if output and not (as_json or as_markdown):
         raise click.UsageError("-o requires --json or --markdown")
     summary = _summary_file() if github_summary else None
-    before, after = (read_run(find_run(name, results)) for name in (run_a, run_b))
-    changes = Changes.of(before, after, across=across)
+    changes = compare_runs(find_run(run_a, results), find_run(run_b, results), across=across)
     document = json.dumps(changes.to_json(), indent=2) if as_json else markdown(changes) if as_markdown else ""
     if output:
         write_whole(output, document)
     if document and not output:
-        click.echo(document, nl=not document.endswith("\n"))
+        echo(document, nl=not document.endswith("\n"))
     else:
-        click.echo("\n".join(lines(changes, *([None] if everything else []))))
+        echo("\n".join(lines(changes, *([None] if everything else []))))
     finding = any(changes.counts[kind] for kind in fail_on)
     if finding:
-        click.echo(f"ssinghal: finding: {in_short(changes, fail_on)}", err=True)
+        echo(f"ssinghal: finding: {in_short(changes, fail_on)}", err=True)
     if summary:
         _append(summary, changes)
     if finding:

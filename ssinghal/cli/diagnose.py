@@ -15,14 +15,14 @@ import click
 
 from ssinghal.cli import options
 from ssinghal.cli.requests import CaseRequest, DeviceRequest, case_options, device_options
-from ssinghal.cli.streams import check_writable, show
+from ssinghal.cli.streams import check_writable, echo, show
 from ssinghal.core.case import Case, call_text
-from ssinghal.core.files import write_whole
+from ssinghal.core.files import open_file, write_whole
 from ssinghal.device.releases import find_release
 from ssinghal.diagnose.parse.mlir import read_module
 from ssinghal.diagnose.parse.own_reports import call_of
 from ssinghal.errors import InvalidCase
-from ssinghal.remedy.strategies.placement import HOST_TILES
+from ssinghal.remedy.strategies.strategy import HOST_TILES
 
 MOST_FAILURES = 20  # a replay takes up to seconds, with remedies up to ten
 
@@ -155,7 +155,7 @@ def _opened(path: Path, stack: ExitStack) -> BinaryIO:
             raise InvalidCase("-: standard input is closed")
         return sys.stdin.buffer
     try:
-        return stack.enter_context(path.open("rb"))
+        return stack.enter_context(open_file(path, pipe=True))
     except OSError as error:
         raise InvalidCase(f"{path}: {error.strerror}") from error
 
@@ -166,7 +166,7 @@ def _write_script(path: Path, diagnoses: Sequence[Diagnosis]) -> None:
 
     replays = [(diagnosis, replay) for diagnosis in diagnoses for replay in diagnosis.replays if replay.result.code]
     if not replays:
-        click.echo(f"ssinghal: {path}: not written: no call was replayed", err=True)
+        echo(f"ssinghal: {path}: not written: no call was replayed", err=True)
         return
     diagnosis, replay = replays[0]
     result = replay.result

@@ -10,6 +10,7 @@ import click
 
 from ssinghal.cli import options
 from ssinghal.cli.requests import DeviceRequest, device_options
+from ssinghal.cli.streams import echo
 from ssinghal.core.tensors import ONE_CHIP
 from ssinghal.runner.doctor import clean, examine
 
@@ -25,18 +26,18 @@ def doctor(device: DeviceRequest, as_json: bool, remove: bool) -> None:
     a check fails, 2 for bad input.
     """
     if remove:
-        click.echo(f"removed {clean()}")
+        echo(f"removed {clean()}")
         return
     checks, facts = examine(device.mode, device.board, ttnn_log=device.ttnn_log)
     if as_json:
         click.echo(json.dumps({"checks": [vars(c) for c in checks], **facts}, indent=2))
     else:
         for check in checks:
-            click.echo(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}")
+            echo(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}")
             if not check.ok and check.mend:
-                click.echo(f"     fix: {check.mend}")
+                echo(f"     fix: {check.mend}")
         for line in _device_lines(facts["device"]):
-            click.echo(line)
+            echo(line)
     sys.exit(0 if all(c.ok for c in checks) else 1)
 
 

@@ -14,9 +14,10 @@ import click
 from ssinghal.capacity.parameters import LARGEST, SMALLEST, Bounds, Goal, SearchParameter
 from ssinghal.capacity.search import SearchLimits
 from ssinghal.cli import options
+from ssinghal.cli.long_help import LongHelp
 from ssinghal.cli.parameter_types import OneOf
 from ssinghal.cli.requests import CaseRequest, DeviceRequest, case_options, collected, device_options
-from ssinghal.cli.streams import show
+from ssinghal.cli.streams import echo, show
 from ssinghal.core.boards import load_board
 from ssinghal.core.parsing import parse_shape
 from ssinghal.runner.pool import Pool
@@ -77,7 +78,7 @@ search_options = collected(
 )
 
 
-@click.command()
+@click.command(cls=LongHelp, first=("--max", "--min", "--memory", "--attr", "--board"))
 @case_options()
 @search_options
 @device_options(options.release, options.timeout(), options.host_tiles(), board=options.boards())
@@ -124,4 +125,4 @@ def edge(case: CaseRequest, request: SearchRequest, device: DeviceRequest, as_js
 def _show_run(parameter: SearchParameter, run: ValueRun) -> None:
     """Shows each run on a terminal."""
     if sys.stderr is not None and sys.stderr.isatty():
-        click.echo(f"{parameter.goal} {parameter.value_text(run.value)}: {run.verdict.status}", err=True)
+        echo(f"{parameter.goal} {parameter.value_text(run.value)}: {run.verdict.status}", err=True)

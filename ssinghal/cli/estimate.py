@@ -12,7 +12,7 @@ from ssinghal.cli.parameter_types import OneOf
 from ssinghal.cli.requests import CaseRequest, case_options
 from ssinghal.cli.streams import show
 from ssinghal.core.boards import DEFAULT_BOARD, load_board
-from ssinghal.core.record import Prediction
+from ssinghal.core.estimate import Prediction
 from ssinghal.core.tensors import ShardKind
 from ssinghal.estimation.estimator import estimate as estimate_case
 from ssinghal.estimation.estimator import explain

@@ -19,6 +19,7 @@ from ssinghal import tracker
 from ssinghal.cli import options
 from ssinghal.cli.exec_report import report_run
 from ssinghal.cli.requests import DeviceRequest, collected
+from ssinghal.cli.streams import echo
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.device.virtual import apply_environment, environment_for
 from ssinghal.device.virtual_cache import scratch_folder
@@ -60,7 +61,7 @@ def execute(device: DeviceRequest, plain: bool, no_trace: bool, command: tuple[s
             try:
                 report_run(notes, ended.exit_code, device)
             except (HarnessError, OSError) as error:  # the exit code stays the program's
-                click.echo(f"ssinghal: {error}", err=True)
+                echo(f"ssinghal: {error}", err=True)
     sys.exit(ended.exit_code)
 
 
@@ -98,7 +99,7 @@ def run_program(
             {name: value for name, value in os.environ.items() if name.startswith("TTNN_")}
         )  # those of the user apply
         environ.update(added)
-        click.echo(
+        echo(
             f"ssinghal: virtual {choice.board}: memory verdicts are TTNN's own, every value read back is meaningless", err=True
         )
         return _run([program, *command[1:]], environ, stdout)

@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from ssinghal.cli.requests import DeviceRequest
+from ssinghal.cli.streams import echo
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.device.releases import installed_release
 from ssinghal.errors import HarnessError
@@ -74,5 +73,5 @@ class _Output:
         from ssinghal.diagnose.parse.own_reports import MARK
 
         if lines:
-            click.echo(self._start + "\n".join(MARK + line for line in lines), err=True)
+            echo(self._start + "\n".join(MARK + line for line in lines), err=True)
             self._start = ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ssinghal.cli import options
+from ssinghal.cli.streams import echo
 from ssinghal.core.case import Case
 from ssinghal.operators import families
 from ssinghal.operators.operator_info import OperatorInfo
@@ -68,11 +69,11 @@ def operators(recordings: tuple[Path, ...], as_json: bool, missing: bool, golden
     table = [["operator", "also", "ttnn", "layouts", "cases"]]
     table += [[r["operator"], ", ".join(r["aliases"]), r["ttnn"], "/".join(r["layouts"]), str(r["cases"])] for r in rows]
     for line, limitations in zip(aligned(table, left=range(4)), [[], *(r["limitations"] for r in rows)], strict=True):
-        click.echo(line)
+        echo(line)
         for limitation in limitations:
-            click.echo(f"    limitation: {limitation}")
-    click.echo("\nnot operators (entries in operator lists that name none):")
-    click.echo("\n".join(f"  {name}: {why}" for name, why in NOT_OPERATORS.items()))
+            echo(f"    limitation: {limitation}")
+    echo("\nnot operators (entries in operator lists that name none):")
+    echo("\n".join(f"  {name}: {why}" for name, why in NOT_OPERATORS.items()))
 
 
 def _show_missing(calls: Coverage, as_json: bool) -> None:
@@ -82,12 +83,12 @@ def _show_missing(calls: Coverage, as_json: bool) -> None:
         return
     rows = [["overload", "calls", "lines", "models", "reason"]]
     rows += [[m.overload, f"{m.calls:,}", f"{m.lines:,}", str(len(m.models)), m.reason] for m in calls.missing]
-    click.echo("\n".join(aligned(rows, left=(0, 4))))
-    click.echo(f"\nmapped: {calls.total}")
+    echo("\n".join(aligned(rows, left=(0, 4))))
+    echo(f"\nmapped: {calls.total}")
     for level, share in calls.levels.items():
-        click.echo(f"  {level} level: {share}")
+        echo(f"  {level} level: {share}")
     for fault in calls.faults:
-        click.echo(f"fault: {fault}")
+        echo(f"fault: {fault}")
 
 
 def _compare_with_golden(cases: Sequence[Case], as_json: bool) -> int:
@@ -108,15 +109,15 @@ def _compare_with_golden(cases: Sequence[Case], as_json: bool) -> int:
         return bool(table.faults)
     shown = [["operator", "calls", "agree", "differ", "no golden", "reason"]]
     shown += [[str(row[name]) for name in ("operator", "calls", "agree", "differ", "missing", "reason")] for row in rows]
-    click.echo("\n".join(aligned(shown, left=(0, 5))))
+    echo("\n".join(aligned(shown, left=(0, 5))))
     compared = [row for row in rows if row["agree"] or row["differ"]]
     agree, differ = (sum(row[name] for row in compared) for name in ("agree", "differ"))
-    click.echo(
+    echo(
         f"\n{len(compared)} of {len(rows)} operators compared, in {agree + differ:,} ways to call them: {agree:,} agree, "
         f"{differ:,} differ; {len(table.too_large):,} are too large to be made on the host"
     )
     for fault in table.faults:
-        click.echo(f"fault: {fault}")
+        echo(f"fault: {fault}")
     return bool(table.faults)
 
 

@@ -14,6 +14,7 @@ from ssinghal.cli.parameter_types import (
     BoardNames,
     CatalogName,
     DTypeName,
+    DTypeNames,
     Memory,
     Named,
     OneOf,
@@ -21,6 +22,7 @@ from ssinghal.cli.parameter_types import (
     PlacementNames,
     ReleaseVersion,
     Seconds,
+    ShardName,
 )
 from ssinghal.core.boards import DEFAULT_BOARD, board_names
 from ssinghal.core.device_facts import OPENED_MODES, DeviceMode
@@ -28,7 +30,7 @@ from ssinghal.core.parsing import TENSOR_MEMORIES, parse_shape
 from ssinghal.core.tensors import Layout, Shape
 from ssinghal.device.modes import AUTO
 from ssinghal.runner.probe import Limits
-from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S
+from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, MAX_WAIT_FACTOR
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -71,6 +73,18 @@ def catalogs(what: str) -> Decorator:
 
 def sample(default: int | None = None) -> Decorator:
     return count("--sample", "At most N cases of each operator.", default, "per_operator")
+
+
+shard: Decorator = click.option(
+    "--shard",
+    type=ShardName(),
+    metavar="K/N",
+    help="Only part K of N of the cases, as 2/8 (see ssinghal merge).",
+)
+
+incremental: Decorator = click.option(
+    "--incremental", is_flag=True, help="Take what earlier runs in --results have answered; probe the rest."
+)
 
 
 # Placement
@@ -118,12 +132,31 @@ weights: Decorator = click.option(
     help="Dtype of the weights of convolutions and matrix products, e.g. bfloat8_b.",
 )
 
+dtypes: Decorator = click.option(
+    "--dtypes",
+    type=DTypeNames(),
+    default=(),
+    metavar="LIST",
+    help="Run each call once per dtype of its operands, comma-separated, e.g. bfloat16,bfloat8_b.",
+)
+
+
+def only(name: str, kind: Named, what: str) -> Decorator:
+    """A list that a command's cases are chosen by, all without it."""
+    return click.option(name, type=kind, default=(), metavar="LIST", help=what)
+
 
 def live(what: str) -> Decorator:
     return click.option("--live", multiple=True, metavar="SIZE@MEMORY|FILE", help=f"{what} (repeatable)")
 
 
 # Device
+scheduler: Decorator = click.option(
+    "--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, like tcp://host:8786."
+)
+cluster: Decorator = click.option(
+    "--cluster", metavar="local[:N]", help="Run on a Dask cluster of N processes of this machine."
+)
 mode: Decorator = click.option(
     "--device",
     "mode",
@@ -169,8 +202,12 @@ def releases(what: str) -> Decorator:
     return click.option("--ttnn", "versions", multiple=True, callback=_versions, metavar="VERSION", help=what)
 
 
-def host_tiles(default: int = Limits().host_tiles) -> Decorator:
-    return count("--host-tiles", "Skip reshapes for which TTNN would map more than N tiles on the host.", default)
+def host_tiles(of_trials: int | None = None) -> Decorator:
+    """``of_trials``: the default of a command that tries many variants of a call."""
+    what, most = "Skip reshapes for which TTNN would map more than N tiles on the host", Limits().host_tiles
+    if of_trials is None:
+        return count("--host-tiles", f"{what}.", most)
+    return count("--host-tiles", f"{what}: fewer than for a single call ({most:,}), as many variants are tried.", of_trials)
 
 
 def seconds(name: str, default: float, what: str) -> Decorator:
@@ -178,7 +215,8 @@ def seconds(name: str, default: float, what: str) -> Decorator:
 
 
 def timeout(default: float = DEFAULT_TIMEOUT_S, what: str = "one case on the device") -> Decorator:
-    return seconds("--timeout", default, f"Time limit of {what}.")
+    """A limit of processor time, so that a case ends alike on a loaded machine."""
+    return seconds("--timeout", default, f"Processor seconds of {what} (up to {MAX_WAIT_FACTOR:g} times as long by the clock).")
 
 
 # Input and output

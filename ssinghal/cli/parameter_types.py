@@ -10,7 +10,9 @@ from click.shell_completion import CompletionItem
 
 from ssinghal.catalog.placements import PLACEMENTS, parse_placements
 from ssinghal.cli.memory_words import is_config, memory_text, module_name
+from ssinghal.cli.streams import echo
 from ssinghal.core.boards import board_names, board_note, load_board
+from ssinghal.core.case_sets import Shard
 from ssinghal.core.memory_config import ShardKind
 from ssinghal.core.parsing import dtype_named, seconds
 from ssinghal.core.tensors import DType
@@ -46,6 +48,11 @@ class Seconds(Named):
             self.fail(str(error), param, ctx)
 
 
+class ShardName(Named):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shard:
+        return value if isinstance(value, Shard) else Shard.parse(value)
+
+
 class OneOf(Named, Generic[T]):
     """One of a few names; ``what`` they are, in the message for any other."""
 
@@ -70,6 +77,16 @@ class DTypeName(Named):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DType:
         return dtype_named(module_name(value) if isinstance(value, str) else value)
+
+
+class DTypeNames(DTypeName):
+    """Comma-separated dtypes, each once."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        named = super().convert
+        return tuple(dict.fromkeys(named(word.strip(), param, ctx) for word in value.split(",")))
 
 
 class Memory(Named):
@@ -139,7 +156,7 @@ def _boards(text: str) -> list[str]:
     for part in filter(None, map(str.strip, text.split(","))):
         board = load_board(board_name(part)).name
         if board != part and (note := board_note(board)):
-            click.echo(f"ssinghal: {part}: {note}", err=True)
+            echo(f"ssinghal: {part}: {note}", err=True)
         boards.append(board)
     return boards
 

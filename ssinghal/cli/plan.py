@@ -10,6 +10,7 @@ import click
 
 from ssinghal.capacity.parameters import Goal
 from ssinghal.cli import options
+from ssinghal.cli.long_help import LongHelp
 from ssinghal.cli.parameter_types import OneOf
 from ssinghal.cli.requests import collected
 from ssinghal.core.boards import DEFAULT_BOARD
@@ -103,7 +104,7 @@ plan_options = collected(
 )
 
 
-@click.command("plan")
+@click.command("plan", cls=LongHelp, first=("--input", "--board", "--policy", "--max", "--html"))
 @plan_options
 @click.option("--search/--no-search", default=True, help="If it does not fit, try the other rewrites one by one.")
 @click.option("--partial", is_flag=True, help="Plan the recorded part of a model that cannot be recorded completely.")
@@ -135,7 +136,9 @@ def plan_command(
 
     MODEL: package/name, a recorded trace (FILE.trace.json.gz), or module:function. Its calls run in their order on a virtual
     board, with real allocation and freeing: the report shows where memory peaks and what makes the model fit. No card is
-    needed. --max and --tiers start at --input, else at the model's own input. Exit code 0 where every plan fits, or where an
+    needed. What each column and line means: docs/plan.md, Read the output.
+
+    --max and --tiers start at --input, else at the model's own input. Exit code 0 where every plan fits, or where an
     input is known to fit; 1 where not; 2 for bad input.
     """
     from ssinghal.cli.plan_run import find_capacity, plan_model

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,15 +16,15 @@ from ssinghal.capacity.parameters import Goal
 from ssinghal.capture.client import Captures
 from ssinghal.capture.trace import Trace
 from ssinghal.capture.trace_library import trace_for
-from ssinghal.cli.progress import track
-from ssinghal.cli.streams import check_writable, show
+from ssinghal.cli.progress import TrialProgress, track
+from ssinghal.cli.streams import check_writable, echo, show
 from ssinghal.core.boards import load_board
 from ssinghal.core.files import write_whole
-from ssinghal.core.record import Status
 from ssinghal.core.tensors import Shape, format_shape
+from ssinghal.core.verdict import Status
 from ssinghal.device.virtual import ttnn_package
 from ssinghal.errors import CaptureError, InvalidCase
-from ssinghal.plan.capacity import CapacityResult, Explorer, first_index, table_cell
+from ssinghal.plan.capacity import CapacityResult, Explorer, ModelRun, RunInL1, first_index, table_cell
 from ssinghal.plan.data_parallel import chips_of, part_of_batch, split_note
 from ssinghal.plan.input_sizes import TIERS, shapes_of, size_of
 from ssinghal.plan.liveness import arithmetics
@@ -54,7 +55,7 @@ def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Pa
         check_program(trace)
     if not request.as_json:
         sums = arithmetics(trace, [load_board(name) for name in request.boards], policies[0].weights)
-        click.echo("\n".join(arithmetic_lines(sums)) + "\n")
+        echo("\n".join(arithmetic_lines(sums)) + "\n")
     wanted = [(name, policy) for name in request.boards for policy in policies]
     plans: list[Plan] = []
     settings = PlanSettings(request.l1_small, request.allow_stand_ins, timeout_s=request.timeout)
@@ -70,7 +71,7 @@ def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Pa
     if request.as_json:
         click.echo(json.dumps([_plan_json(one) for one in plans], indent=2))
     elif len(plans) > 1:
-        click.echo("\n".join(table(plans)))
+        echo("\n".join(table(plans)))
     return 0 if all(Status.FITS in (one.result.status, one.remedy and one.remedy.status) for one in plans) else 1
 
 
@@ -106,22 +107,40 @@ def find_capacity(request: PlanRequest, goal: Goal, *, partial: bool, tiers: boo
         sizes = _sizes(recordings.first(request.input_shape), tiers)
         _check_sizes(recordings, goal, sizes, stride)
         wanted = list(product(sizes, policies, request.boards))
-        with closing(Explorer(recordings, boards, output)) as explorer:
-            for name, policy, board in track(wanted, "searching", len(wanted)):
-                capacity = explorer.search(goal, sizes[name], policy, board, stride)
+        with closing(Explorer(recordings, boards, output)) as explorer, TrialProgress() as progress:
+            for name, policy, board in wanted:
+                shown = _Shown(progress, goal, " ".join(filter(None, [name, str(policy), board])))
+                capacity = explorer.search(goal, sizes[name], policy, board, stride, shown)
                 capacities[name, str(policy), board] = capacity
                 if not request.as_json:
-                    click.echo("\n".join(_capacity_lines(name, capacity)))
+                    echo("\n".join(_capacity_lines(name, capacity)))
     tables = [(policy, _rows(request, policy, sizes, capacities)) for policy in policies]
     if request.as_json:
         click.echo(json.dumps([_capacity_json(name, one) for (name, _, _), one in capacities.items()], indent=2))
     elif tiers:
         for policy, rows in tables:
-            click.echo(f"\n{request.model}, largest {goal}, policy {policy}: fits, and the next, which does not")
-            click.echo("\n".join(aligned([["tier", *request.boards], *rows])))
+            echo(f"\n{request.model}, largest {goal}, policy {policy}: fits, and the next, which does not")
+            echo("\n".join(aligned([["tier", *request.boards], *rows])))
     if request.html is not None:
         write_whole(request.html, page([], [_edge_table(request, goal, policy, rows) for policy, rows in tables]))
     return 0 if any(one.fit is not None for one in capacities.values()) else 1
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """Shows the runs of one search. ``where``: its tier, policy and board."""
+
+    progress: TrialProgress
+    goal: Goal
+    where: str
+
+    def starts(self, value: Shape, left: int) -> None:
+        self.progress.starts(f"{self.where} {self.goal} {size_of(self.goal, value)}", left)
+
+    def ended(self, run: ModelRun) -> None:
+        share = f", peak {100 * run.peak_share:.1f} % of a DRAM bank" if run.status is Status.FITS else ""
+        moved = f", {run.activations_bytes or 0:,} B of activations through DRAM" if isinstance(run, RunInL1) else ""
+        self.progress.ended(f"{run.status}{share}{moved}")
 
 
 def _check_first(request: PlanRequest, policies: Sequence[PortingPolicy]) -> None:

@@ -13,7 +13,9 @@ import click
 from ssinghal.cli import options
 from ssinghal.cli.parameter_types import OperatorOrCatalog
 from ssinghal.cli.requests import PLACEMENT, CaseRequest, case_options, was_typed
+from ssinghal.cli.streams import echo
 from ssinghal.core.boards import DEFAULT_BOARD, load_board
+from ssinghal.core.files import exists
 from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import Board
 from ssinghal.device.releases import Release
@@ -75,7 +77,7 @@ def precision(
         parts = [plan_lines(plan)] if plan is not None else []
         told = storage_summary if plan is not None and values is None else storage_lines
         parts += [told(measured)] if measured is not None else []
-        click.echo("\n\n".join("\n".join(lines) for lines in parts))
+        echo("\n\n".join("\n".join(lines) for lines in parts))
     sys.exit(1 if plan is not None and plan.always_exceeds else 0)
 
 
@@ -98,5 +100,5 @@ def _check_catalog(name: str) -> None:
     from ssinghal.catalog.loader import catalog_files
 
     files = catalog_files()
-    if os.sep not in name and not Path(name).exists() and not any(name in known for known in files):
+    if os.sep not in name and not exists(name) and not any(name in known for known in files):
         raise InvalidCase(unknown("operator or catalog", name, [*operators(), *(file.stem for file in files.values())]))

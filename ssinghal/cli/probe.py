@@ -14,16 +14,19 @@ from typing import Any
 import click
 
 from ssinghal.cli import options
+from ssinghal.cli.long_help import LongHelp
 from ssinghal.cli.progress import track
 from ssinghal.cli.requests import PLACEMENT, CaseRequest, DeviceRequest, case_options, device_options, was_typed
-from ssinghal.cli.streams import input_lines, show
+from ssinghal.cli.streams import InputLines, echo, show
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, operand_text
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.files import LineFile
 from ssinghal.core.json_values import fields_of, value_text
-from ssinghal.core.record import FAULTS, Comparison, PlacedTensor, Record, Status, Verdict, sentence
+from ssinghal.core.measured import Comparison, PlacedTensor
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import ONE_CHIP, Board, format_bytes, format_shape
+from ssinghal.core.verdict import FAULTS, Status, Verdict, sentence
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import MemoryEstimate, estimate
@@ -33,7 +36,7 @@ from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
 
 
-@click.command()
+@click.command(cls=LongHelp, first=("--memory", "--dtype", "--attr", "--board", "--json"))
 @case_options()
 @device_options(options.release, options.timeout(), options.host_tiles(), options.workers)
 @options.json("The record as one JSON object.")
@@ -81,7 +84,7 @@ def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path 
         with LineFile(output) as file:
             file.write(_line(record, prediction))
     elif as_json:
-        click.echo(_line(record, prediction))
+        echo(_line(record, prediction))
     elif record.status is Status.INVALID:
         raise InvalidCase(record.verdict.message)
     else:
@@ -99,25 +102,32 @@ def _batch(source: Path, output: Path | None, choice: DeviceChoice, pool_options
 
     The cases are read again as they run, so that a long file is never in memory as cases, nor are its records.
     """
-    board, lines = load_board(choice.board), input_lines(source)
-    count = len(read_lines(source, lines, lambda fields: _checked(fields, board)))
-    if not count:
-        raise InvalidCase(f"{source}: no case in it, nothing to probe")
-    if output is not None and output.exists() and source.exists() and output.samefile(source):
-        raise InvalidCase(f"{output}: holds the cases; write the records elsewhere")
-    if output is None and sys.stdout is None:
-        raise InvalidCase("standard output is closed; write the records to a file with -o")
-    statuses: set[Status] = set()
-    running: deque[Case] = deque()
-    with Pool(choice, pool_options) as pool, ExitStack() as stack:
-        write = stack.enter_context(LineFile(output)).write if output is not None else click.echo
-        if pool_options.release is not None:
-            board = _board(pool)  # its banks are not those of the board's file
-        cases = (case_from_json(parse_json(line)) for line in lines if line.strip())
-        for record in track(pool.map(_noted(cases, running)), "probing", count):
-            write(_line(record, estimate(running.popleft(), board)))
-            statuses.add(record.status)
+    with InputLines(source) as lines:
+        board = load_board(choice.board)
+        count = len(read_lines(source, lines, lambda fields: _checked(fields, board)))
+        if not count:
+            raise InvalidCase(f"{source}: no case in it, nothing to probe")
+        if output is not None and output.exists() and source.exists() and output.samefile(source):
+            raise InvalidCase(f"{output}: holds the cases; write the records elsewhere")
+        if output is None and sys.stdout is None:
+            raise InvalidCase("standard output is closed; write the records to a file with -o")
+        statuses: set[Status] = set()
+        with Pool(choice, pool_options) as pool, ExitStack() as stack:
+            write = stack.enter_context(LineFile(output)).write if output is not None else click.echo
+            if pool_options.release is not None:
+                board = _board(pool)  # its banks are not those of the board's file
+            for record, line in track(_lines_of(pool, lines, board), "probing", count):
+                write(line)
+                statuses.add(record.status)
     return 1 if statuses & set(FAULTS) else 0
+
+
+def _lines_of(pool: Pool, lines: Iterable[str], board: Board) -> Iterator[tuple[Record, str]]:
+    """Yields the record of each case with its line of output; few cases and records are in memory at a time."""
+    running: deque[Case] = deque()
+    cases = (case_from_json(parse_json(line)) for line in lines if line.strip())
+    for record in pool.map(_noted(cases, running)):
+        yield record, _line(record, estimate(running.popleft(), board))
 
 
 def _checked(fields: Any, board: Board) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ssinghal.cli import options
+from ssinghal.cli.streams import echo
 from ssinghal.profile.growth import GrowthLimit
 
 
@@ -53,10 +54,10 @@ def compare(before: Path, after: Path, limit: GrowthLimit | None, everything: bo
         click.echo(json.dumps({"processes": [to_json(one) for one in comparisons], "alone": alone}, indent=2))
     else:
         texts = ["\n".join(lines(one, None if everything else SHOWN)) for one in comparisons]
-        click.echo("\n\n".join([*texts, *alone]))
+        echo("\n\n".join([*texts, *alone]))
     findings = [*(finding for one in comparisons for finding in limit.findings(one)), *alone] if limit else []
     for finding in findings:
-        click.echo(f"ssinghal: finding: {finding}", err=True)
+        echo(f"ssinghal: finding: {finding}", err=True)
     for remark in (remark for one in comparisons for remark in (limit.unproven(one) if limit else [])):
-        click.echo(f"ssinghal: {remark}", err=True)
+        echo(f"ssinghal: {remark}", err=True)
     sys.exit(1 if findings else 0)

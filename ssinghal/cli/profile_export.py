@@ -13,6 +13,7 @@ import click
 from ssinghal import __version__
 from ssinghal.cli import options
 from ssinghal.cli.parameter_types import OneOf
+from ssinghal.cli.streams import echo
 from ssinghal.core.files import write_whole
 from ssinghal.core.tensors import TextEnum
 from ssinghal.errors import HarnessError, InvalidCase, unknown
@@ -74,7 +75,7 @@ def export(source: Path, form: Format, memory: str | None, output: Path | None) 
         raise HarnessError(f"{source}: has the profiles of {len(profiles)} processes; name the file of one of them")
     target = output or (source if source.is_dir() else source.parent) / NAMES[form]
     _WRITERS[form](profiles[0], target, memory or "l1")
-    click.echo(target)
+    echo(str(target))
 
 
 def _speedscope(profile: Profile, path: Path, memory: str) -> None:

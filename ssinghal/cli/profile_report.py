@@ -11,8 +11,10 @@ import click
 
 from ssinghal.cli import options
 from ssinghal.cli.requests import DeviceRequest
+from ssinghal.cli.streams import echo
 from ssinghal.core.device_facts import DeviceMode
-from ssinghal.core.files import write_whole
+from ssinghal.core.files import read_limited, write_whole
+from ssinghal.core.json_text import read_json
 from ssinghal.errors import HarnessError
 from ssinghal.profile.model import Profile
 from ssinghal.profile.tried_changes import TriedChanges
@@ -36,7 +38,7 @@ def make_report(folder: Path, device: DeviceRequest | None = None) -> Sequence[P
         _try_changes(profiles, folder / TRIED, device)
     elif (folder / TRIED).exists():
         _read_tried(profiles, folder / TRIED)
-    click.echo("\n".join(["", *write_report(folder, profiles), f"recorded in {folder}"]), err=True)
+    echo("\n".join(["", *write_report(folder, profiles), f"recorded in {folder}"]), err=True)
     return profiles
 
 
@@ -57,10 +59,10 @@ def _try_changes(profiles: Sequence[Profile], path: Path, device: DeviceRequest)
 
 def _read_tried(profiles: Sequence[Profile], path: Path) -> None:
     try:
-        tried = [values and TriedChanges.from_json(values) for values in json.loads(path.read_text())]
+        tried = [values and TriedChanges.from_json(values) for values in read_json(read_limited(path).decode())]
         for profile, one in zip(profiles, tried, strict=True):
             profile.tried = one
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise HarnessError(f"{path}: not what was tried of these profiles ({error!r})") from error
 
 

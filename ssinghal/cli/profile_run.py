@@ -17,6 +17,7 @@ from ssinghal.cli.default_group import RUN
 from ssinghal.cli.exec_command import INJECTED, Ended, find_program, run_program
 from ssinghal.cli.profile_report import make_report
 from ssinghal.cli.requests import DeviceRequest, collected
+from ssinghal.cli.streams import echo
 from ssinghal.core.boards import DEFAULT_BOARD
 from ssinghal.core.files import write_whole
 from ssinghal.core.versions import new_run_id
@@ -106,13 +107,13 @@ def _each(requests: list[DeviceRequest], folder: Path, program: _Program) -> int
     profiles = {}
     for number, request in enumerate(requests):
         own = folder / _name(request)
-        click.echo(f"ssinghal: {own.name}", err=True)
+        echo(f"ssinghal: {own.name}", err=True)
         ended, profiles[own.name] = _profiled(request, own, program, own / STDOUT if number else None)
         codes.append(ended.exit_code)
         if ended.stopped_by is not None:
             codes.append(128 + ended.stopped_by)
             if rest := requests[number + 1 :]:
-                click.echo(f"ssinghal: {ended.stopped_by.name}: not run: {', '.join(map(_name, rest))}", err=True)
+                echo(f"ssinghal: {ended.stopped_by.name}: not run: {', '.join(map(_name, rest))}", err=True)
             break
     _compare(profiles, folder)
     return next(filter(None, codes), 0)
@@ -123,7 +124,7 @@ def _compare(profiles: Mapping[str, Sequence[Profile]], folder: Path) -> None:
 
     if sum(map(bool, profiles.values())) > 1:
         write_whole(folder / COMPARISON, "\n".join(side_by_side(profiles, None)))
-        click.echo("\n".join(["", *side_by_side(profiles, SHOWN), f"all differences: {folder / COMPARISON}"]), err=True)
+        echo("\n".join(["", *side_by_side(profiles, SHOWN), f"all differences: {folder / COMPARISON}"]), err=True)
 
 
 def _name(request: DeviceRequest) -> str:
@@ -139,5 +140,5 @@ def _profiled(request: DeviceRequest, folder: Path, program: _Program, stdout: P
     try:
         return ended, make_report(folder, request if ended.stopped_by is None else None)
     except (HarnessError, OSError) as error:  # the exit code stays the program's
-        click.echo(f"ssinghal: {error}", err=True)
+        echo(f"ssinghal: {error}", err=True)
         return ended, ()

@@ -13,9 +13,9 @@ from ssinghal.cli.default_group import RUN, DefaultGroup
 from ssinghal.cli.parameter_types import CatalogName
 from ssinghal.cli.progress import VerdictProgress, track
 from ssinghal.cli.requests import DeviceRequest, collected
-from ssinghal.cli.streams import collector_off, input_lines
+from ssinghal.cli.streams import collector_off, echo, input_lines
 from ssinghal.core.device_facts import DeviceMode
-from ssinghal.core.files import write_whole
+from ssinghal.core.files import exists, write_whole
 from ssinghal.core.tensors import format_bytes
 from ssinghal.core.versions import new_run_id
 from ssinghal.device.modes import choose_device
@@ -34,7 +34,7 @@ class _CasesOrCommand(DefaultGroup):
         return [name for name in super().list_commands(ctx) if name != FORMER_RUN]
 
     def is_argument(self, word: str) -> bool:
-        return Path(word).exists()
+        return exists(word)
 
 
 @click.group(cls=_CasesOrCommand, subcommand_metavar="COMMAND [ARGS]... | CASES.jsonl|CATALOG [ARGS]...")
@@ -67,7 +67,7 @@ def add(versions: tuple[str, ...]) -> None:
         raise HarnessError("\n".join(errors))
     for version in track(versions, "adding", len(versions)):
         release = add_release(version)
-        click.echo(f"ttnn {version}: {release.folder}")
+        echo(f"ttnn {version}: {release.folder}")
 
 
 @releases.command("list")
@@ -96,7 +96,7 @@ def list_all(as_json: bool) -> None:
     for release in known:
         where = "installed" if release.installed else "added"
         table.append([release.version, format_bytes(release.size_bytes), "no" if why_not(release.version) else "yes", where])
-    click.echo("\n".join(aligned(table)))
+    echo("\n".join(aligned(table)))
 
 
 @releases.command("remove")
@@ -106,7 +106,7 @@ def remove(versions: tuple[str, ...]) -> None:
     for version in versions:
         release = remove_release(version)
         remove_root(release)
-        click.echo(f"ttnn {version}: removed {release.folder}")
+        echo(f"ttnn {version}: removed {release.folder}")
 
 
 @releases.command(RUN)
@@ -158,13 +158,13 @@ def run(
     choice = choose_device(DeviceMode.VIRTUAL, device.board, ttnn_log=device.ttnn_log)
     cases, notes = selected_cases(source, choice.board, input_lines, operators=operators, per_operator=per_operator)
     wanted = parse_versions(",".join(versions)) if versions else None
-    chosen = selected_releases(wanted, lambda version: click.echo(f"adding ttnn {version}", err=True))
+    chosen = selected_releases(wanted, lambda version: echo(f"adding ttnn {version}", err=True))
     folder = output or Path("results") / f"timeline-{new_run_id()}"
     settings = {"board": choice.board, "timeout": device.timeout, "host_tiles": device.host_tiles}
     parts = [RemainingCases.of(release, folder, settings, cases) for release in chosen]
     missing = sum(len(part.missing) for part in parts)
     recorded = len(parts) * len(cases) - missing
-    click.echo(f"{folder}: {recorded:,} recorded, {missing:,} to run; to continue later: -o {folder}", err=True)
+    echo(f"{folder}: {recorded:,} recorded, {missing:,} to run; to continue later: -o {folder}", err=True)
     with VerdictProgress(missing) as progress:
         run_parts(parts, choice, device.pool_options(choice), progress.count)
     timeline = Timeline.of([part.folder.run_of(cases) for part in parts])
@@ -172,7 +172,7 @@ def run(
     if as_json:
         click.echo(json.dumps({"source": source, "folder": str(folder), "left_out": notes, **timeline.to_json()}))
     else:
-        click.echo("\n".join([*lines(timeline, everything=everything), *notes, f"page: {folder / PAGE}"]))
+        echo("\n".join([*lines(timeline, everything=everything), *notes, f"page: {folder / PAGE}"]))
     sys.exit(1 if timeline.count(VerdictChange.NEWLY_FAILS) else 0)
 
 

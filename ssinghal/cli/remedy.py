@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from ssinghal.cli import options
+from ssinghal.cli.long_help import LongHelp
 from ssinghal.cli.requests import CaseRequest, DeviceRequest, case_options, collected, device_options
-from ssinghal.remedy.strategies.placement import HOST_TILES
+from ssinghal.remedy.strategies.strategy import HOST_TILES
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ remedy_options = collected(
 )
 
 
-@click.command()
+@click.command(cls=LongHelp, first=("--memory", "--attr", "--from", "--board", "--script"))
 @case_options()
 @remedy_options
 @device_options(options.release, options.host_tiles(HOST_TILES), options.timeout(), options.workers)

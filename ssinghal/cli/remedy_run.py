@@ -13,10 +13,10 @@ import click
 
 from ssinghal.cli.progress import track
 from ssinghal.cli.requests import CaseRequest, DeviceRequest
-from ssinghal.cli.streams import check_writable, input_lines, show
+from ssinghal.cli.streams import check_writable, echo, input_lines, show
 from ssinghal.core.case import Case, call_text
 from ssinghal.core.files import LineFile, replacing, write_whole
-from ssinghal.core.record import Status, Verdict, sentence
+from ssinghal.core.verdict import Status, Verdict, sentence
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.operators.case_json import case_from_json, read_lines
 from ssinghal.remedy.device_pools import DevicePools, why_no_values
@@ -24,7 +24,7 @@ from ssinghal.remedy.equivalence import MAX_ELEMENTS, MAX_ELEMENTS_ALONE
 from ssinghal.remedy.resident_buffers import live_set
 from ssinghal.remedy.search import Budget
 from ssinghal.remedy.solver import Unsolved, solve_all
-from ssinghal.remedy.strategies.placement import HOST_TILES
+from ssinghal.remedy.strategies.strategy import HOST_TILES
 from ssinghal.remedy.text import RemedyReport, facts, script, to_json
 from ssinghal.remedy.text import lines as report_lines
 from ssinghal.remedy.trial import Impact
@@ -72,7 +72,7 @@ def search_remedies(case: CaseRequest, request: RemedyRequest, device: DeviceReq
         table = aligned([["call", "runs out of", "made to fit by"], *rows], left=(0, 1, 2))
         show([*table, "", "code and reasons: --verbose, or -o FILE as JSON"])
     if not single:
-        click.echo("\n".join(_summary(len(failing), outcomes)), err=request.as_json)
+        echo("\n".join(_summary(len(failing), outcomes)), err=request.as_json)
     return 0 if outcomes[FITS] + outcomes[REMEDY] == len(failing) else 1
 
 
@@ -122,9 +122,11 @@ def _cases_of(fields: Any) -> Failing:
 
 
 def _failures_of(name: str, results: Path) -> Failing:
-    from ssinghal.runs.reader import case_or_none, find_run, read_run
+    from ssinghal.runs.folders import find_run
+    from ssinghal.runs.parsing import case_or_none
+    from ssinghal.runs.stored import read_run_of_any_size
 
-    run = read_run(find_run(name, results))
+    run = read_run_of_any_size(find_run(name, results))
     return [(case, None) for record in run.records if record.is_oom and (case := case_or_none(record)) is not None]
 
 

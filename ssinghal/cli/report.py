@@ -11,7 +11,8 @@ import click
 
 from ssinghal.cli import options
 from ssinghal.cli.progress import track
-from ssinghal.cli.streams import collector_off
+from ssinghal.cli.streams import collector_off, echo
+from ssinghal.core.files import refuse_links
 from ssinghal.errors import HarnessError
 
 if TYPE_CHECKING:
@@ -49,33 +50,40 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     """
     from ssinghal.report.retry import search_remedies, try_remedies
     from ssinghal.report.writer import PAGE, write_report
+    from ssinghal.runs.column_diff import compare_runs, is_large
     from ssinghal.runs.diff import Changes
     from ssinghal.runs.diff_text import heading
-    from ssinghal.runs.reader import counted, find_run, read_run
+    from ssinghal.runs.folders import find_run
+    from ssinghal.runs.reader import counted
+    from ssinghal.runs.stored import read_run_of_any_size
 
     path = find_run(run, results)
-    wanted = read_run(path)
+    wanted = read_run_of_any_size(path)
     skipped: list[str] = []
     if since is not None:
-        changes: Changes | None = Changes.of(read_run(find_run(since, results)), wanted)
+        earlier = find_run(since, results)
+        large = is_large(earlier) or is_large(path)
+        changes: Changes | None = compare_runs(earlier, path) if large else Changes.of(read_run_of_any_size(earlier), wanted)
     else:
         changes = _changes_since_the_last(wanted, skipped)
     if tries:
         tried = try_remedies(wanted, lambda records, total: track(records, "trying remedies", total))
-        click.echo(f"tried {tried:,} remedies that arithmetic left open")
+        echo(f"tried {tried:,} remedies that arithmetic left open")
     if remedies:
         records = search_remedies(wanted, lambda records, total: track(records, "searching", total))
-        click.echo(_searched(records))
+        echo(_searched(records))
     folder = output or (path / "report" if path.is_dir() else Path("report"))
+    if output is None:  # somebody else may have packed it
+        refuse_links(folder, *folder.rglob("*"))
     written = write_report(wanted, folder, changes)
     for group in wanted.groups:
         totals = ", ".join(f"{status} {cases:,}" for status, cases in counted(group.records).items())
-        click.echo(f"{group.setting}: {len(group.records):,} cases: {totals}; {group.numerics}")
+        echo(f"{group.setting}: {len(group.records):,} cases: {totals}; {group.numerics}")
     for line in (*(f"the run is incomplete: {loss}" for loss in wanted.losses), *wanted.remarks, *skipped):
-        click.echo(line)
+        echo(line)
     if changes is not None:
-        click.echo(f"since run {changes.before}: {heading(changes)}")
-    click.echo(f"{len(written)} files; the page: {folder / PAGE}")
+        echo(f"since run {changes.before}: {heading(changes)}")
+    echo(f"{len(written)} files; the page: {folder / PAGE}")
 
 
 def _searched(records: Sequence[Record]) -> str:
@@ -89,12 +97,16 @@ def _searched(records: Sequence[Record]) -> str:
 
 def _changes_since_the_last(run: Run, skipped: list[str]) -> Changes | None:
     """Compares with the last run with equal options that can be compared. Adds those that cannot, and why, to ``skipped``."""
+    from ssinghal.runs.column_diff import compare_runs, is_large
     from ssinghal.runs.diff import Changes
-    from ssinghal.runs.reader import earlier_runs, read_run
+    from ssinghal.runs.folders import earlier_runs
+    from ssinghal.runs.stored import read_run_of_any_size
 
     for path in earlier_runs(run.path):
         try:
-            return Changes.of(read_run(path), run)
+            if is_large(path) or is_large(run.path):
+                return compare_runs(path, run.path)
+            return Changes.of(read_run_of_any_size(path), run)
         except HarnessError as error:
             skipped.append(f"not compared with {path.name}: {error}")
     return None

@@ -10,6 +10,7 @@ import click
 from ssinghal.cli import options
 from ssinghal.cli.progress import track
 from ssinghal.cli.requests import DeviceRequest, collected
+from ssinghal.cli.streams import echo
 from ssinghal.device.modes import choose_device
 
 
@@ -48,24 +49,26 @@ def export_visualizer(
     case, on the board of its record; it takes about 0.2 MB and 40 ms. Needs torch. Exit code 0, 1 where a case crashed or
     hung and has no report, or TTNN's verdict is not the record's, 2 bad input.
     """
-    from ssinghal.report.visualizer_export import REPORTS, ExportResult, chosen_records, describe, export, named_run
-    from ssinghal.runs.reader import read_run
+    from ssinghal.report.visualizer_export import REPORTS, chosen_records, describe, export, named_run
+    from ssinghal.runs.stored import read_run_of_any_size
 
     path, case = named_run(run, results)
     folder = output or (path if path.is_dir() else path.parent) / "visualizer"
-    source = read_run(path)
+    source = read_run_of_any_size(path)
     chosen, notes = chosen_records(source, (*case, *keys), everything=everything, per_operator=per_operator)
     notes += [f"the run is incomplete: {loss}" for loss in source.losses]
-    exports: list[ExportResult] = []
+    reported, settings, findings = 0, set(), list[str]()
     for board in dict.fromkeys(record.board for record in chosen):
         records = [record for record in chosen if record.board == board]
         choice = choose_device(device.mode, board)
         results_of_board = export(records, choice, folder, timeout_s=device.timeout, workers=device.workers)
-        exports += track(results_of_board, f"exporting {board}", len(records))
+        for one in track(results_of_board, f"exporting {board}", len(records)):
+            if one.folder:
+                reported += 1
+                settings.add(f"{one.record.device_mode} {one.record.board}, ttnn {one.record.ttnn}; ")
+            if one.folder is None or one.differs:
+                findings.append(one.finding)
     describe(folder)
-    reported = [one.record for one in exports if one.folder]
-    settings = sorted({f"{record.device_mode} {record.board}, ttnn {record.ttnn}; " for record in reported})
-    findings = [one.finding for one in exports if one.folder is None or one.differs]
-    click.echo(f"{len(reported):,} of {len(chosen):,} reports in {folder / REPORTS}; {''.join(settings)}numerics not run")
-    click.echo("\n".join([*findings, *notes, f"open: ttnn-visualizer --tt-metal-home {folder}"]))
+    echo(f"{reported:,} of {len(chosen):,} reports in {folder / REPORTS}; {''.join(sorted(settings))}numerics not run")
+    echo("\n".join([*findings, *notes, f"open: ttnn-visualizer --tt-metal-home {folder}"]))
     sys.exit(1 if findings else 0)

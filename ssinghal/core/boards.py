@@ -6,6 +6,7 @@ The files of built-in boards are in ``ssinghal/boards``. Those of boards taken f
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ _FOLDER = Path(__file__).parents[1] / "boards"
 _DESCRIPTOR = ".cluster.yaml"
 DEFAULT_BOARD = "n150"
 DIGEST_MARK = "@"  # in the name of a board that was taken from a descriptor: FILE@DIGEST
+DIGEST_LENGTH = 12
+_DIGEST = re.compile(f"[0-9a-f]{{{DIGEST_LENGTH}}}")
 
 
 def board_names() -> list[str]:
@@ -119,6 +122,8 @@ def _file(name: str, suffix: str) -> Path:
 
 def _facts(name: str) -> dict[str, Any]:
     if is_own(name):
+        if not _DIGEST.fullmatch(name.rpartition(DIGEST_MARK)[2]):  # as in records and settings of others: it names a file
+            raise InvalidCase(unknown("board", name, board_names()))
         if not (facts_file(name).is_file() and cluster_file(name).is_file()):
             file = name.rpartition(DIGEST_MARK)[0]
             raise InvalidCase(f"board {name} is not known here; give the descriptor that it was taken from: PATH/{file}")

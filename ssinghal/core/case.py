@@ -14,6 +14,7 @@ from ssinghal.core.json_values import Bytes, fields_of, plain, value_text
 from ssinghal.core.memory_config import MemoryRequest, Sharding
 from ssinghal.core.mesh import ShardDim, shard_dim_json, shard_dim_word
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, Shape, TextEnum, format_shape
+from ssinghal.errors import InvalidCase
 
 DEFAULT_L1_SMALL_BYTES = 32768  # enough for every pool, conv and bilinear shape measured
 
@@ -211,6 +212,9 @@ class KnownOom:
     banks: int | None = None
 
 
+ALTERED = ("dtype", "memory", "weights")
+
+
 @dataclass(frozen=True)
 class Case:
     """One operator call, from ``make_case``. ``inputs`` and ``attrs`` follow the ATen schema."""
@@ -231,6 +235,9 @@ class Case:
     known_oom: KnownOom | None = None
     # The shape of the catalog that the inputs were built from, where one was.
     listed_shape: Shape | None = None
+    # Of ``ALTERED``, that in which the options of the run changed the call of the catalogs; () for one that a catalog has as it
+    # is, None where no option changes any.
+    altered: tuple[str, ...] | None = field(default=None, compare=False)
 
     def identity(self) -> dict[str, Any]:
         """Returns all that decides the verdict on a given board and release: the JSON object that ``probe --from`` reads."""
@@ -254,8 +261,15 @@ class Case:
     @cached_property
     def key(self) -> str:
         """A content hash of the identity, with the operator's canonical name."""
-        text = json.dumps({**self.identity(), "op": self.operator}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return hashlib.sha256(self.call_json().encode()).hexdigest()[:12]
+
+    def is_same_call(self, other: Case) -> bool:
+        """Whether both are one call, maybe under two names. Two calls may have one key, though rarely: keys have 48 bits."""
+        return self.key == other.key and self.call_json() == other.call_json()
+
+    def call_json(self) -> str:
+        """Returns the identity as JSON, with the operator's canonical name: equal for equal calls only."""
+        return json.dumps({**self.identity(), "op": self.operator}, sort_keys=True)
 
     @property
     def id(self) -> str:
@@ -273,12 +287,23 @@ class Case:
         return "-".join(parts)
 
     def merged(self, other: Case) -> Case:
-        """Joins the same case of two catalogs: all sources, and a known OOM and a listed shape of either."""
+        """Joins the same case of two catalogs: all sources, and a known OOM and a listed shape of either; altered as the
+        one that is less.
+
+        Raises:
+            InvalidCase: They are two calls with the same key, so that one record would stand for both.
+        """
+        if not self.is_same_call(other):
+            raise InvalidCase(
+                f"two calls have the key {self.key}, by which records are distinguished: "
+                f"{self.id} and {other.id} of {self.name}; leave out one of them, or run them in separate runs"
+            )
         return replace(
             self,
             sources=(*self.sources, *other.sources),
             known_oom=self.known_oom or other.known_oom,
             listed_shape=self.listed_shape or other.listed_shape,
+            altered=min((one for one in (self.altered, other.altered) if one is not None), key=len, default=None),
         )
 
 

@@ -15,11 +15,13 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ssinghal.core.boards import DIGEST_MARK
+from ssinghal.core.boards import DIGEST_LENGTH, DIGEST_MARK
+from ssinghal.core.files import read_limited
 from ssinghal.errors import InvalidCase
 
 MAX_BYTES = 4 * 2**20  # that of a Galaxy with 32 chips has 40 KiB
-DIGEST_LENGTH = 12
+MAX_DEPTH = 8  # boards nest three deep
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NAME_LENGTH = 60
 _WORMHOLE = "wormhole_b0"
 _TWO_ROWS_NOTE = (
@@ -67,12 +69,9 @@ def read_descriptor(path: Path) -> Descriptor:
         InvalidCase: The file cannot be read, or a virtual board could not open from it; one line states why.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InvalidCase(f"{path}: {error.strerror}; expected a cluster descriptor") from error
-    if len(content) > MAX_BYTES:
-        raise InvalidCase(f"{path}: more than {MAX_BYTES:,} B; expected a cluster descriptor")
+        content = read_limited(path, MAX_BYTES)
+    except InvalidCase as error:
+        raise InvalidCase(f"{error}; expected a cluster descriptor") from error
     entries = _parsed(path, content)
     sha256 = hashlib.sha256(content).hexdigest()
     name = re.sub(r"[^\w.+-]", "_", path.name)[-_NAME_LENGTH:]
@@ -82,12 +81,13 @@ def read_descriptor(path: Path) -> Descriptor:
 
 def _parsed(path: Path, content: bytes) -> Mapping[str, Any]:
     try:
-        entries = yaml.safe_load(content)
+        _check_notation(path, content)
+        entries = yaml.load(content, _LOADER)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise InvalidCase(f"{path}{line}: not YAML: {error.problem or error.context}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise InvalidCase(f"{path}: not YAML: {str(error).splitlines()[0]}") from error
+        raise InvalidCase(f"{path}: not YAML: {' '.join(str(error).split()) or type(error).__name__}") from error
     if not isinstance(entries, dict):
         raise InvalidCase(f"{path}: expected a cluster descriptor, a mapping with arch, harvesting, boards …")
     try:
@@ -98,6 +98,21 @@ def _parsed(path: Path, content: bytes) -> Mapping[str, Any]:
         raise InvalidCase(f"{path}: {where}: {first['msg']}; expected a cluster descriptor") from error
     _check(path, model)
     return entries
+
+
+def _check_notation(path: Path, content: bytes) -> None:
+    """Refuses what no descriptor has, and what would make a small file large: aliases, tags, deep nesting."""
+    depth = 0
+    event: Any
+    for event in yaml.parse(content, _LOADER):
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise InvalidCase(f"{path}:{line}: anchors and aliases are not allowed; expected a cluster descriptor")
+        if getattr(event, "tag", None) is not None:
+            raise InvalidCase(f"{path}:{line}: the tag {event.tag} is not allowed; expected a cluster descriptor")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise InvalidCase(f"{path}:{line}: nested more than {MAX_DEPTH} deep; expected a cluster descriptor")
 
 
 def _check(path: Path, model: _DescriptorModel) -> None:

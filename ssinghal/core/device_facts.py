@@ -69,6 +69,10 @@ class DeviceFacts:
             mesh=self.mesh,
         )
 
+    def deciding(self) -> dict[str, Any]:
+        """Returns what decides answers, by name: all but how the device was chosen and proved."""
+        return {name: value for name, value in fields_of(self).items() if name not in ("reason", "proof")}
+
     def to_json(self) -> dict[str, Any]:
         """Returns an empty object where nothing was opened."""
         return plain(fields_of(self)) if self != NOT_OPENED else {}

@@ -59,3 +59,12 @@ def ceil_div(value: int, divisor: int) -> int:
 
 def round_up(value: int, multiple: int) -> int:
     return ceil_div(value, multiple) * multiple
+
+
+FLOATS = (DType.BFLOAT16, DType.FLOAT32, DType.BFLOAT8_B, DType.BFLOAT4_B)
+
+
+def takes_dtype(dtype: DType, layout: Layout, wanted: DType) -> bool:
+    """Whether a run in other dtypes changes operands of this dtype and layout to ``wanted``: integers stay as they are, and so
+    do rows, which block floats do not have."""
+    return dtype in FLOATS and not (wanted.is_block_float and layout is Layout.ROW_MAJOR)

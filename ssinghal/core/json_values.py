@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache, partial
 from typing import Annotated, Any
 
 
@@ -26,20 +27,45 @@ Dims = tuple[Bytes, ...]
 
 def fields_of(value: Any) -> dict[str, Any]:
     """Returns the fields of a dataclass by name, as they are."""
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    kind: Any = type(value)
+    return {name: getattr(value, name) for name in _names(kind)}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def plain(value: Any) -> Any:
     """Returns ``value`` as JSON has it: dataclasses and mappings as objects, tuples as arrays, enums as their text."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {plain(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    return plain(fields_of(value)) if is_dataclass(value) else value
+    kind: Any = type(value)
+    return value if kind in _AS_THEY_ARE else _plain_of(kind)(value)
+
+
+def plain_values(value: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Returns the attributes of these names as JSON has them."""
+    found = {name: getattr(value, name) for name in names}
+    return {name: item if type(item) in _AS_THEY_ARE else plain(item) for name, item in found.items()}
+
+
+# Most values are as they are, as a record has a hundred: they are not worth a call.
+_AS_THEY_ARE = frozenset({int, str, float, bool, type(None)})
+
+
+@cache
+def _plain_of(kind: Any) -> Callable[[Any], Any]:
+    """Returns what makes plain values of this type."""
+    if issubclass(kind, Enum):
+        return lambda value: value.value
+    if issubclass(kind, Mapping):
+        return lambda value: {plain(key): item if type(item) in _AS_THEY_ARE else plain(item) for key, item in value.items()}
+    if issubclass(kind, (list, tuple)):
+        return lambda value: [item if type(item) in _AS_THEY_ARE else plain(item) for item in value]
+    if hasattr(kind, "to_json"):
+        return lambda value: value.to_json()
+    if is_dataclass(kind):
+        return partial(plain_values, names=tuple(field.name for field in fields(kind)))
+    return lambda value: value
 
 
 def value_text(value: Any) -> str:

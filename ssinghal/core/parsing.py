@@ -45,6 +45,11 @@ def dtype_named(value: Any, what: str = "dtype", among: Iterable[DType] = DType)
         return one_of(among, what, value)
 
 
+def dtypes_named(text: str) -> tuple[DType, ...]:
+    """Returns the dtypes of a comma-separated list, each once. Raises as ``dtype_named``."""
+    return tuple(dict.fromkeys(dtype_named(word.strip()) for word in text.split(",")))
+
+
 def tensor_memory(value: Any) -> BufferType:
     """Returns the memory for tensors, DRAM or L1; L1_SMALL is for TTNN alone."""
     return one_of(TENSOR_MEMORIES, "memory", value)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.error_wordings import FEW_DEVICES, OUT_OF_MEMORY, PLACEMENTS, REJECTED
 
 HEAD_CHARS = 8192  # a message and its numbers are at the start of a text; a complete printed tensor may follow

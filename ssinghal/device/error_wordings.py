@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ssinghal.core.record import Resource
+from ssinghal.core.verdict import Resource
 
 # A buffer that the allocator cannot place. The oldest wording lacks the bank's size; "only" came and went, and so did
 # the largest block. A title may lack the first three words.

@@ -17,7 +17,8 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.case import RequestedOutput
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.mesh import ShardDim
-from ssinghal.core.tensors import Board, BufferType, Layout, TensorSpec
+from ssinghal.core.tensors import Board, BufferType, TensorSpec
+from ssinghal.device.conversion import layout_of
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.session import MemoryView, Session
 from ssinghal.errors import NoGolden, NotProven
@@ -58,8 +59,7 @@ class GoldenSession(Session):
     def from_torch(self, values: Any, spec: TensorSpec) -> Any:
         """Returns a host tensor with ``values`` as TTNN rounds them to the dtype of ``spec``."""
         ttnn = self._module
-        layout = ttnn.TILE_LAYOUT if spec.layout is Layout.TILE else ttnn.ROW_MAJOR_LAYOUT
-        return _Form(ttnn, getattr(ttnn, spec.dtype.value), layout, is_named=True).placed(values)
+        return _Form(ttnn, getattr(ttnn, spec.dtype.value), layout_of(ttnn, spec.layout), is_named=True).placed(values)
 
     def rounded(self, values: Any, spec: TensorSpec) -> Any:
         return self.to_torch(self.from_torch(values, spec))

@@ -12,16 +12,17 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from packaging.version import Version
 
-from ssinghal.core.cache_folder import cache_folder, filling_cache
+from ssinghal.core.cache_folder import cache_folder, check_private, filling_cache
+from ssinghal.core.locks import LOCK, FileLock, is_left, used_folder
+from ssinghal.device.known_wheels import requirement
 from ssinghal.errors import HarnessError
 
 _NUMBER = r"(?:0|[1-9]\d*)"
@@ -152,13 +153,21 @@ def release_in_use(release: Release) -> Iterator[None]:
 
 @contextmanager
 def _locked(release: Release, kind: int, otherwise: str) -> Iterator[None]:
-    """Holds a lock on the folder of a release, which ends with this process at the latest. HarnessError if another has it."""
-    folder = os.open(release.folder, os.O_RDONLY)
+    """Holds a lock on the folder of a release, which ends with this process at the latest. HarnessError if another has it, or
+    has removed the folder."""
+    try:
+        folder = os.open(release.folder, os.O_RDONLY)
+    except FileNotFoundError:
+        raise HarnessError(f"ttnn {release.version} was removed by another command") from None
     try:
         fcntl.flock(folder, kind | fcntl.LOCK_NB)
-        yield
     except BlockingIOError:
+        os.close(folder)
         raise HarnessError(f"ttnn {release.version} {otherwise}: try again when that has ended") from None
+    try:
+        if not release.folder.exists() or not os.path.samestat(os.fstat(folder), release.folder.stat()):
+            raise HarnessError(f"ttnn {release.version} was removed by another command")
+        yield
     finally:
         os.close(folder)
 
@@ -191,6 +200,7 @@ def _available_release(version: str) -> Release | None:
 
 def _is_complete(release: Release) -> bool:
     """Returns whether no file is missing that pip installed, such as after a cleaner of caches; its record is written last."""
+    check_private(release.folder)
     if not (release.folder / f"ttnn-{release.version}.dist-info" / "RECORD").exists():
         return False
     parts = ("__init__.py", "tt_metal", "_ttnn*.so")
@@ -199,7 +209,9 @@ def _is_complete(release: Release) -> bool:
 
 def _install(release: Release) -> None:
     options = ["--no-deps", "--only-binary", "ttnn", "--target", str(release.folder)]
-    command = [sys.executable, "-m", "pip", "install", *options, f"ttnn=={release.version}"]
+    requirements = release.folder.with_name("requirements.txt")
+    requirements.write_text(requirement(release.version))
+    command = [sys.executable, "-m", "pip", "install", *options, "-r", str(requirements)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode or not _is_complete(release):
         raise HarnessError(f"ttnn {release.version} cannot be added: {_why_pip_failed(done)}")
@@ -220,12 +232,10 @@ def _temporary_folder() -> Iterator[Path]:
     """Yields a temporary folder on the same disk; also removes those left by processes that were killed."""
     home = releases_home()
     home.mkdir(parents=True, exist_ok=True)
-    for old in home.glob(f"{_MAKING}*"):
-        pid = old.name.removeprefix(_MAKING).partition("-")[0]
-        if not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(dir=home, prefix=f"{_MAKING}{os.getpid()}-"))
-    try:
+    with ExitStack() as stack:
+        with FileLock(home / LOCK, wait=True) as alone:
+            for old in filter(is_left, home.glob(f"{_MAKING}*")):
+                shutil.rmtree(old, ignore_errors=True)
+            folder = stack.enter_context(used_folder(home, _MAKING))
+            alone.remove()
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -1,33 +1,30 @@
-"""Opens a device. The only module that imports ttnn, and the only one that uses its allocator and graph capture."""
+"""Opens a device. The only module that imports ttnn, and the only one that knows its private module and its allocator."""
 
 from __future__ import annotations
 
 import gc
 import hashlib
-import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import RequestedOutput
 from ssinghal.core.closing import Closing
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
-from ssinghal.core.memory_config import BufferType, Cores, Distribution, MemoryConfig, Orientation, ShardKind, ShardSpec
+from ssinghal.core.memory_config import BufferType, MemoryConfig
 from ssinghal.core.mesh import ShardDim
 from ssinghal.core.tensors import ONE_CHIP, Board, DType, Layout, MemoryRegion, TensorSpec
+from ssinghal.device.conversion import layout_of, memory_config, spec_of
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice
 from ssinghal.errors import DeviceError, DeviceUnavailable, NotProven
-
-T = TypeVar("T")
 
 READ_BACK = (1.0, 2.0, 3.0, 4.0)
 # The first release with full verdicts that has what an older one lacks, where that was measured.
@@ -230,22 +227,7 @@ class Session(Closing):
 
     def memory_config(self, config: MemoryConfig, ttnn: Any = None) -> Any:
         """Returns TTNN's memory config. ``ttnn``: that of a transcript, if calls are recorded."""
-        ttnn = ttnn or self.ttnn
-        if config.shard is None:
-            return ttnn.DRAM_MEMORY_CONFIG if config.buffer is BufferType.DRAM else ttnn.L1_MEMORY_CONFIG
-        layouts = {
-            ShardKind.HEIGHT: ttnn.TensorMemoryLayout.HEIGHT_SHARDED,
-            ShardKind.WIDTH: ttnn.TensorMemoryLayout.WIDTH_SHARDED,
-            ShardKind.BLOCK: ttnn.TensorMemoryLayout.BLOCK_SHARDED,
-        }
-        ranges = [ttnn.CoreRange(ttnn.CoreCoord(*start), ttnn.CoreCoord(*end)) for start, end in config.shard.cores.ranges]
-        cores, buffer = ttnn.CoreRangeSet(ranges), getattr(ttnn.BufferType, config.buffer.name)
-        orientation = getattr(ttnn.ShardOrientation, config.shard.orientation.name)
-        if config.shard.kind is ShardKind.ND:
-            spread = getattr(ttnn.ShardDistributionStrategy, config.shard.distribution.name)
-            return ttnn.MemoryConfig(buffer, ttnn.NdShardSpec(list(config.shard.shape), cores, orientation, spread))
-        shard = ttnn.ShardSpec(cores, list(config.shard.shape), orientation)
-        return ttnn.MemoryConfig(layouts[config.shard.kind], buffer, shard)
+        return memory_config(ttnn or self.ttnn, config)
 
     def output_arguments(self, output: RequestedOutput, ttnn: Any = None) -> dict[str, Any]:
         """Returns the arguments that request a result's memory and dtype; empty where TTNN chooses them."""
@@ -264,7 +246,7 @@ class Session(Closing):
         tensor = ttnn.empty(
             list(spec.shape),
             dtype=getattr(ttnn, spec.dtype.value),
-            layout=ttnn.TILE_LAYOUT if spec.layout is Layout.TILE else ttnn.ROW_MAJOR_LAYOUT,
+            layout=layout_of(ttnn, spec.layout),
             device=self._device,
             memory_config=self.memory_config(spec.memory, ttnn),
         )
@@ -287,7 +269,7 @@ class Session(Closing):
         return ttnn.from_torch(
             values,
             dtype=getattr(ttnn, spec.dtype.value),
-            layout=ttnn.TILE_LAYOUT if spec.layout is Layout.TILE else ttnn.ROW_MAJOR_LAYOUT,
+            layout=layout_of(ttnn, spec.layout),
             device=self._device,
             memory_config=self.memory_config(spec.memory),
         )
@@ -295,8 +277,8 @@ class Session(Closing):
     def rounded(self, values: Any, spec: TensorSpec) -> Any:
         """Returns ``values`` as ``spec`` stores them, rounded by TTNN on the host."""
         ttnn = self.ttnn
-        layout = ttnn.TILE_LAYOUT if spec.layout is Layout.TILE else ttnn.ROW_MAJOR_LAYOUT
-        return ttnn.to_torch(ttnn.from_torch(values, dtype=getattr(ttnn, spec.dtype.value), layout=layout))
+        stored = ttnn.from_torch(values, dtype=getattr(ttnn, spec.dtype.value), layout=layout_of(ttnn, spec.layout))
+        return ttnn.to_torch(stored)
 
     def to_torch(self, tensor: Any) -> Any:
         """Returns the values of a device tensor, those of the first chip of a mesh, as all chips hold the same."""
@@ -304,30 +286,7 @@ class Session(Closing):
 
     def spec_of(self, tensor: Any) -> TensorSpec:
         """Returns the spec of a device tensor, with its shards."""
-        memory = self._config_of(tensor)
-        return TensorSpec(
-            tuple(tensor.shape),
-            DType(tensor.dtype.name.lower()),
-            Layout.TILE if tensor.layout == self.ttnn.TILE_LAYOUT else Layout.ROW_MAJOR,
-            memory,
-            row_alignment=_row_alignment(tensor) if tensor.layout != self.ttnn.TILE_LAYOUT else 1,
-        )
-
-    def _config_of(self, tensor: Any) -> MemoryConfig:
-        config = tensor.memory_config()
-        buffer = BufferType(config.buffer_type.name.lower())
-        if not config.is_sharded():
-            return MemoryConfig(buffer)
-        shard: Any = config.shard_spec
-        nd: Any = getattr(config, "nd_shard_spec", None)
-        if shard is None:
-            kind, shape, spec, orientation = ShardKind.ND, tuple(nd.shard_shape), nd, nd.orientation
-        else:
-            kind = ShardKind(config.memory_layout.name.partition("_")[0].lower())
-            shape, spec, orientation = tuple(shard.shape), shard, shard.orientation
-        distribution = Distribution[nd.shard_distribution_strategy.name] if shard is None else Distribution.ROUND_ROBIN_1D
-        ranges = tuple(((r.start.x, r.start.y), (r.end.x, r.end.y)) for r in spec.grid.ranges())
-        return MemoryConfig(buffer, ShardSpec(kind, shape, Cores(ranges), Orientation[orientation.name], distribution))
+        return spec_of(self.ttnn, tensor)
 
     # Memory -----------------------------------------------------------------------------------------------------------
 
@@ -342,9 +301,14 @@ class Session(Closing):
             view.largest_contiguous_bytes_free_per_bank,
         )
 
+    def allocated_in(self, buffer: BufferType) -> int:
+        """Returns the bytes per bank that are allocated now in one kind of memory; a probe needs no more, a dozen times."""
+        kind = getattr(self.ttnn.BufferType, buffer.name)
+        return int(self.ttnn.get_memory_view(self._device, kind).total_bytes_allocated_per_bank)
+
     def allocated_bytes(self) -> dict[BufferType, int]:
         """Returns the bytes per bank that are allocated now, for each kind of memory that is in use."""
-        sizes = {kind: self.memory(kind).allocated_bytes for kind in BufferType}
+        sizes = {kind: self.allocated_in(kind) for kind in BufferType}
         return {kind: size for kind, size in sizes.items() if size}
 
     def clear(self) -> dict[BufferType, int]:
@@ -389,10 +353,11 @@ class Session(Closing):
     def capture(self, call: Callable[[], object]) -> tuple[list[dict[str, Any]], Any]:
         """Runs ``call`` without dispatching or allocating; returns its graph and TTNN's own peaks per core.
 
+        The graph of a call that is dispatched lacks its dataflow buffers and scratch (TTNN 0.81), so it has no such peaks.
         Nothing else may be allocated meanwhile (pooling then fails on buffers at address 0).
         """
         trace = self._captured(call, self.graph.RunMode.NO_DISPATCH)
-        return trace, self.graph.extract_resource_usage_per_core(trace)
+        return trace, self.graph.extract_resource_usage_per_core(_without_arguments(trace))
 
     def capture_running(self, call: Callable[[], object]) -> list[dict[str, Any]]:
         """Runs ``call``; returns its graph with every buffer, including those inside TTNN's calls."""
@@ -406,49 +371,25 @@ class Session(Closing):
             trace: list[dict[str, Any]] = self.graph.end_graph_capture()
         return trace
 
-    def report(self, call: Callable[[], T], folder: Path, title: str, facts: Mapping[str, str]) -> T:
-        """Runs ``call`` and writes TTNN's report database of it into the new ``folder``, as ttnn-visualizer opens it.
 
-        ``title``: its name in that program's list of reports. ``facts``: added to its metadata. An error of ``call`` is raised
-        once the report is written. Needs ``with_torch``: TTNN's recorder of arguments imports torch.
-        """
-        folder.mkdir()
-        capture = folder / "graph_capture.json"
-        try:
-            with self._recording(capture):
-                return call()
-        finally:
-            recorded = json.loads(capture.read_text())
-            recorded["devices"] = recorded["devices"] or self._recorded_devices(capture)
-            recorded["metadata"] |= {"git_url": "", **facts}  # or else it has the URL of the repository around ttnn
-            capture.write_text(json.dumps(recorded))
-            self.ttnn.graph.import_report(capture, folder)
-            for file in folder.glob(f"{capture.stem}.*"):
-                file.unlink()  # the database has all of its content
-            with self.ttnn.manage_config("report_name", title):
-                self.ttnn.save_config_to_json_file(str(folder / "config.json"))
-
-    @contextmanager
-    def _recording(self, file: Path) -> Iterator[None]:
-        graph = self.ttnn.graph
-        graph.begin_graph_capture(graph.RunMode.NORMAL)
-        try:
-            yield
-        finally:
-            graph.end_graph_capture_to_file(str(file))
-
-    def _recorded_devices(self, capture: Path) -> Any:
-        """Returns the devices of a record that allocates a tile: one without an allocation names no device."""
-        file = capture.with_suffix(".devices.json")
-        with self._recording(file):
-            self.empty(TensorSpec((32, 32))).deallocate()
-        return json.loads(file.read_text())["devices"]
+def _without_arguments(trace: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns a graph with the numbers of its nodes and what its buffers take: TTNN reads back text, most of it arguments."""
+    return [
+        {**node, "arguments": [], "input_tensors": []}
+        if node["node_type"] in _OF_MEMORY
+        else {**_OTHER_NODE, "counter": node["counter"]}
+        for node in trace
+    ]
 
 
-def _row_alignment(tensor: Any) -> int:
-    """Returns the elements to which an operator padded the rows of a row-major tensor, 1 where it did not."""
-    width, stored = tensor.shape[-1], tensor.padded_shape[-1]
-    return int(stored) if stored != width else 1
+_OTHER_NODE: Mapping[str, Any] = {
+    "node_type": "tensor",
+    **{"params": {}, "connections": [], "arguments": [], "input_tensors": [], "stacking_level": 0},
+}
+_OF_MEMORY = frozenset(
+    {"capture_start", "capture_end", "buffer", "buffer_allocate", "buffer_deallocate"}
+    | {"circular_buffer_allocate", "circular_buffer_deallocate_all", "dataflow_buffer_allocate", "scratchpad_allocate"}
+)
 
 
 def import_ttnn(with_torch: bool) -> Any:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ssinghal.core.record import Usage
+from ssinghal.core.measured import Usage
 from ssinghal.core.tensors import Board, BufferType, ceil_div
 
 _BUFFER_KINDS = {0: BufferType.DRAM, 1: BufferType.L1, 3: BufferType.L1_SMALL}

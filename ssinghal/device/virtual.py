@@ -13,11 +13,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ssinghal.core.boards import cluster_descriptor
-from ssinghal.core.cache_folder import filling_cache
+from ssinghal.core.cache_folder import check_private, filling_cache
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.device.compiler_stub import is_standin, write_standin
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice
@@ -28,6 +29,7 @@ from ssinghal.errors import DeviceUnavailable
 LAYOUT_REVISION = 3
 MARKER = "kernels-here-do-nothing"  # a file in every folder of the virtual device, wherever the cache folder was then
 SFPI = Path("runtime", "sfpi")
+HARDWARE = Path("runtime", "hw")  # linker scripts and objects, in the wheel and in the root
 INSTALL_HINT = "install it with: pip install 'ssinghal[device]'"
 
 # Variables of TT-Metalium, TTNN and MPI change a virtual board (its dispatch, banks, allocator), so no inherited one may reach
@@ -64,7 +66,7 @@ def ttnn_package(release: Release | None = None) -> tuple[Path, str]:
 
 
 def prepare_root(release: Release | None = None) -> VirtualRoot:
-    """Creates the runtime root of a ttnn release, where it is missing or damaged: two symlinks and the stand-in compiler.
+    """Creates the runtime root of a ttnn release, where it is missing or damaged: three symlinks and the stand-in compiler.
 
     It is built elsewhere and renamed into place, so that it is complete even if processes start together or are killed.
     """
@@ -74,11 +76,21 @@ def prepare_root(release: Release | None = None) -> VirtualRoot:
         where = f"{virtual_home()} ({odd[0]!r} in the path)"
         raise DeviceUnavailable(f"TT-Metalium cannot start a compiler from {where}; set XDG_CACHE_HOME to another folder")
     virtual = _root_of(package, version)
-    if _is_complete(virtual.root, package):
-        return virtual
-    with filling_cache("virtual", PURPOSE):
-        _create_root(virtual, package)
+    for folder in (virtual.folder, virtual.root, virtual.kernels):
+        check_private(folder)
+    if not _is_complete(virtual.root, package):
+        with filling_cache("virtual", PURPOSE):
+            _create_root(virtual, package)
+    _link_hardware(virtual.root, package)
     return virtual
+
+
+def _link_hardware(root: Path, package: Path) -> None:
+    """Links the inputs of the linker. A root without them works, as earlier versions made it, but TT-Metalium then keeps no
+    hash of a link, and every process links all of its kernels again."""
+    if (package / HARDWARE).is_dir() and not (root / HARDWARE).exists():
+        with suppress(OSError):  # made by another process, or not to be written
+            (root / HARDWARE).symlink_to(package / HARDWARE)
 
 
 def _create_root(virtual: VirtualRoot, package: Path) -> None:

@@ -6,15 +6,14 @@ a sweep over many shapes fills a disk. All of it can be created again.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ssinghal.core.cache_folder import cache_folder, filling_cache
+from ssinghal.core.locks import FileLock, is_left, used_folder
 
 PURPOSE = "the files of virtual devices"
 LINKS = ("tt_metal", "ttnn")  # of a runtime root, into the installed wheel
@@ -28,10 +27,9 @@ def virtual_home() -> Path:
 
 
 def scratch_folders(*, in_use: bool) -> list[Path]:
-    """Returns the folders whose process runs, or those left by processes that were killed."""
+    """Returns the folders that a process uses, on whatever machine, or those left by processes that were killed."""
     parent = virtual_home() / "scratch"
-    owners = {folder: folder.name.partition("-")[0] for folder in parent.iterdir()} if parent.exists() else {}
-    return [f for f, pid in owners.items() if pid.isdigit() and Path(f"/proc/{pid}").exists() == in_use]
+    return [folder for folder in parent.iterdir() if is_left(folder) != in_use] if parent.exists() else []
 
 
 @contextmanager
@@ -40,18 +38,16 @@ def scratch_folder() -> Iterator[Path]:
 
     Before that, what no process needs any more is removed: folders of killed processes, and surplus kernels.
     """
-    with filling_cache("virtual", PURPOSE), _alone():
-        for old in scratch_folders(in_use=False):
-            shutil.rmtree(old, ignore_errors=True)
-        if not scratch_folders(in_use=True):
-            remove_surplus(virtual_home())
-        parent = virtual_home() / "scratch"
-        parent.mkdir(exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=f"{os.getpid()}-"))
-    try:
+    with ExitStack() as stack:
+        with filling_cache("virtual", PURPOSE), _alone():
+            for old in scratch_folders(in_use=False):
+                shutil.rmtree(old, ignore_errors=True)
+            if not scratch_folders(in_use=True):
+                remove_surplus(virtual_home())
+            parent = virtual_home() / "scratch"
+            parent.mkdir(exist_ok=True)
+            folder = stack.enter_context(used_folder(parent))
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_surplus(home: Path) -> None:
@@ -102,6 +98,5 @@ def _alone() -> Iterator[None]:
     """Holds the lock under which processes enter and clean the cache, so that no one enters while it is cleaned."""
     home = virtual_home()
     home.mkdir(parents=True, exist_ok=True)
-    with open(home / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(home / "lock", wait=True):
         yield

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ssinghal.core.record import L1_END_BYTES, Resource, Verdict
 from ssinghal.core.tensors import BufferType
+from ssinghal.core.verdict import L1_END_BYTES, Resource, Verdict
 from ssinghal.diagnose.builds import BUILDS, DRAM_BANKS, least_base
 from ssinghal.diagnose.chips import (
     CHIPS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ssinghal.core.record import L1_END_BYTES, Verdict
 from ssinghal.core.tensors import BufferType, ceil_div, format_bytes
+from ssinghal.core.verdict import L1_END_BYTES, Verdict
 from ssinghal.diagnose.builds import DRAM_BANKS
 from ssinghal.diagnose.chips import L1_ENDS
 from ssinghal.diagnose.fingerprint import Fingerprint, memory_of

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ssinghal.core.record import Resource, Verdict
+from ssinghal.core.verdict import Resource, Verdict
 from ssinghal.diagnose.chips import LEAST_BASE
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from ssinghal.catalog.aten_calls import Unmapped
+from ssinghal.catalog.captured import CapturedCatalog, CapturedLine
 from ssinghal.catalog.expansion import catalog_cases
 from ssinghal.catalog.loader import load_catalogs
-from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog
+from ssinghal.catalog.schema import Catalog
 from ssinghal.core.case import Case, OutputMemory
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import (
     PAGE_COUNT_LIMIT,
     Board,
@@ -28,6 +28,7 @@ from ssinghal.core.tensors import (
     format_shape,
     round_up,
 )
+from ssinghal.core.verdict import Verdict
 from ssinghal.diagnose.candidate import Candidate, description, merged
 from ssinghal.diagnose.fingerprint import Fingerprint, memory_of
 from ssinghal.diagnose.layout_candidates import Columns

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import Board, BufferType, DType
+from ssinghal.core.verdict import Verdict
 from ssinghal.diagnose.builds import BUILDS
 from ssinghal.diagnose.fingerprint import memory_of
 from ssinghal.diagnose.reserved_bases import UNKNOWN_BASES

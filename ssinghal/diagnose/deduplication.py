@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.diagnose.model import Failure, FailureKind, PythonCall
 from ssinghal.diagnose.nearby import Mentions
 from ssinghal.diagnose.parse.error_lines import error_key

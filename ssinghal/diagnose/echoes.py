@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ssinghal.core.record import Status, Verdict
+from ssinghal.core.verdict import Status, Verdict
 
 _CODE = r"(?:(?:INTERNAL|UNKNOWN|ABORTED|CANCELLED|UNAVAILABLE|RESOURCE_EXHAUSTED|FAILED_PRECONDITION)\b:? *)"
 _MESSAGES = (

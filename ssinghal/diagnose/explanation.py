@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ssinghal.core.json_values import plain
-from ssinghal.core.record import Verdict
 from ssinghal.core.sharding import complete
 from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Board, BufferType, Layout, TensorSpec, format_bytes, format_shape
+from ssinghal.core.verdict import Verdict
 from ssinghal.diagnose.buffer_need import BufferNeed, buffer_need
 from ssinghal.diagnose.fingerprint import Fingerprint, fingerprint_of
 from ssinghal.diagnose.headlines import headline, refusal_lines

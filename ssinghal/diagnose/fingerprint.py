@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.record import L1_END_BYTES, Resource, Verdict
 from ssinghal.core.tensors import Board, BufferType, MemoryRegion
+from ssinghal.core.verdict import L1_END_BYTES, Resource, Verdict
 from ssinghal.diagnose.board_clues import arches_of, board_evidence, board_notes, has_numbers, may_be_grayskull
 from ssinghal.diagnose.builds import (
     BUILDS,

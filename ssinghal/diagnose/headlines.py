@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields
 
-from ssinghal.core.record import Resource, Verdict, sentence
 from ssinghal.core.tensors import BufferType
+from ssinghal.core.verdict import Resource, Verdict, sentence
 from ssinghal.diagnose.buffer_need import is_fragmented
 from ssinghal.diagnose.chips import CHIPS
 from ssinghal.diagnose.fingerprint import memory_of

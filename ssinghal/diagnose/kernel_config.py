@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ssinghal.core.record import Resource, Verdict
 from ssinghal.core.tensors import format_bytes, round_up
+from ssinghal.core.verdict import Resource, Verdict
 
 ALIGNMENT = 64  # bytes; of the kernel config buffer's size on a Blackhole, and a multiple of a Wormhole's
 # MEM_ERISC_KERNEL_CONFIG_SIZE of a Blackhole in dev_mem_map.h of the wheels 0.66.0, 0.75.0 and 0.81.1.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, Placement
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import PAGE_COUNT_LIMIT, TILE_EDGE, DType, ceil_div, format_shape
+from ssinghal.core.verdict import Verdict
 from ssinghal.diagnose.candidate import PROGRAM, Candidate, description, merged
 from ssinghal.diagnose.chips import core_ranges
 from ssinghal.diagnose.fingerprint import Fingerprint

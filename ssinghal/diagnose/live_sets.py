@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Resource, Verdict
 from ssinghal.core.tensors import Board, BufferType, ceil_div, round_up
+from ssinghal.core.verdict import Resource, Verdict
 from ssinghal.diagnose.fingerprint import memory_of
 from ssinghal.estimation.estimator import MemoryEstimate, estimate
 from ssinghal.remedy.trial import LiveSet, Resident

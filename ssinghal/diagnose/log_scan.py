@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ssinghal.core.record import Status, Verdict
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.device.error_patterns import HEAD_CHARS, translate_error
 from ssinghal.diagnose.chips import boards_named
 from ssinghal.diagnose.cpp_names import frames_in, functions_in_sentence, is_frame

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ssinghal.core.memory_config import MemoryRequest, Sharding
-from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import DType, Shape, TensorSpec, TextEnum, format_shape
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.errors import InvalidCase
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 
 BITS_OF_SIZE, BITS_OF_ADDRESS = 64, 32  # in which TTNN computes sizes of buffers and addresses in an L1
 _NEAR = 8  # a number this many powers of two closer to the wrap than to 0 is a negative one, printed without its sign

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ssinghal.core.record import Resource, Verdict
 from ssinghal.core.tensors import ceil_div, format_bytes
+from ssinghal.core.verdict import Resource, Verdict
 from ssinghal.diagnose.kernel_config import kernel_config_lines
 from ssinghal.diagnose.odd_figures import odd_lines
 from ssinghal.diagnose.small_region import region_lines

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ssinghal.core.case import Case, call_text
-from ssinghal.core.record import Resource, Status, Verdict, sentence
 from ssinghal.core.tensors import BufferType
+from ssinghal.core.verdict import Resource, Status, Verdict, sentence
 from ssinghal.diagnose.call_arguments import CallArguments, call_arguments
 from ssinghal.diagnose.candidate import Candidate
 from ssinghal.diagnose.candidate_evidence import Evidence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec, format_shape
+from ssinghal.core.verdict import Verdict
 from ssinghal.diagnose.fingerprint import memory_of
 from ssinghal.diagnose.model import PrintedShape
 from ssinghal.errors import InvalidCase

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ssinghal.core.record import Resource, Verdict
 from ssinghal.core.tensors import format_bytes, round_up
+from ssinghal.core.verdict import Resource, Verdict
 from ssinghal.diagnose.builds import KnownBuild
 from ssinghal.diagnose.chips import L1_ENDS, LEAST_BASE, Core, core_ranges
 from ssinghal.diagnose.clash import Side, cause_line

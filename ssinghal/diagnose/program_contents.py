@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Layout, TensorSpec, ceil_div, round_up
+from ssinghal.core.verdict import Verdict
 from ssinghal.diagnose.chips import Core, core_ranges
 from ssinghal.diagnose.fingerprint import Fingerprint
 from ssinghal.diagnose.model import Operation

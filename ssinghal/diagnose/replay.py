@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Resource, Status, Verdict, sentence
 from ssinghal.core.tensors import TextEnum
+from ssinghal.core.verdict import Resource, Status, Verdict, sentence
 from ssinghal.diagnose.comparison import OF_CALL, BaseShift, ComparedNumber, base_shift, compared
 from ssinghal.diagnose.fingerprint import memory_of
 from ssinghal.diagnose.live_sets import implied_live_sets, least_live_set

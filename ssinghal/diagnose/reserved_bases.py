@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.diagnose.builds import BUILDS, KnownBuild, least_base
 from ssinghal.diagnose.chips import L1_ENDS
 

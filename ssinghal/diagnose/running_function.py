@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.error_patterns import HEAD_CHARS
 from ssinghal.diagnose.cpp_names import functions_in_sentence, functions_of_frame, functions_of_source, narrowed
 from ssinghal.diagnose.model import Operation

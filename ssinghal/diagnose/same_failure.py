@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, replace
 
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.diagnose.parse.error_lines import error_key
 
 _MAIN = ("total_bytes", "bytes_per_bank", "program_bytes", "tensor_address")  # of the failure itself, not of the board

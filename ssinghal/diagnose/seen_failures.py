@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.diagnose.cpp_names import functions_of_test
 from ssinghal.diagnose.echoes import is_echo
 from ssinghal.diagnose.model import Failure, PythonCall

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ssinghal.core.record import L1_END_BYTES, Verdict
 from ssinghal.core.tensors import DType
+from ssinghal.core.verdict import L1_END_BYTES, Verdict
 from ssinghal.diagnose.chips import CHIPS, Core
 from ssinghal.diagnose.fingerprint import Fingerprint
 

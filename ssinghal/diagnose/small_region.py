@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import ceil_div, round_up
+from ssinghal.core.verdict import Verdict
 
 # Bytes to whose multiples the allocator rounds in an L1, on a Wormhole and on a Blackhole: measured on virtual boards, 0.66.0
 # and 0.81.1.

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ssinghal.core.case import call_text
-from ssinghal.core.record import sentence
+from ssinghal.core.verdict import sentence
 from ssinghal.diagnose.candidate import Candidate
 from ssinghal.diagnose.model import Failure, FailureKind, Operation
 from ssinghal.diagnose.pipeline import MAX_LATER, Diagnosis

@@ -6,8 +6,8 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from ssinghal.core.record import Resource
 from ssinghal.core.tensors import BufferType
+from ssinghal.core.verdict import Resource
 from ssinghal.diagnose.kernel_config import is_on_ethernet_core
 from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS
 from ssinghal.diagnose.pipeline import MAX_CANDIDATES, Diagnosis, requested_memory

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.core.case import Case
+from ssinghal.core.estimate import Prediction
 from ssinghal.core.files import write_whole
 from ssinghal.core.json_values import fields_of, without_empty
-from ssinghal.core.record import Prediction, Record, Resource, Status
+from ssinghal.core.record import Record
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.errors import HarnessError
 from ssinghal.estimation.estimator import MemoryEstimate
 
@@ -75,7 +77,7 @@ def load_baseline(board: str) -> Mapping[str, BaselineEntry]:
             fields |= {"status": Status(fields["status"]), "booked": tuple(fields.get("booked", ()))}
             fields |= {"resource": Resource(fields["resource"])} if "resource" in fields else {}
             entries[key] = BaselineEntry(**fields)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise HarnessError(f"{path}:{number}: not a baseline entry: {error}") from error
     return entries
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.core.case import Case, OutputMemory
+from ssinghal.core.estimate import Estimate, EstimatedTensor, Prediction
 from ssinghal.core.memory_config import Sharding
-from ssinghal.core.record import Estimate, EstimatedTensor, Prediction, Resource
 from ssinghal.core.tensors import (
     ONE_CHIP,
     Board,
@@ -27,6 +27,7 @@ from ssinghal.core.tensors import (
     format_bytes,
     format_shape,
 )
+from ssinghal.core.verdict import Resource
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.binding import bind
 from ssinghal.operators.case_json import case_from_json, read_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -155,7 +155,7 @@ def make_case(
     return Case(info.name, name, inputs, attrs, placement, sources, known_oom, listed_shape)
 
 
-@cache
+@lru_cache(maxsize=4096)  # a catalog has few placements, but nobody bounds them
 def _completed(placement: Placement, creates: bool, nhwc: bool, l1_small_bytes: int) -> Placement:
     """``placement`` with what it leaves to the operator. One that ``creates`` has no operand whose memory or order of dims
     its result could follow."""

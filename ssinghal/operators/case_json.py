@@ -19,16 +19,19 @@ from ssinghal.operators import make_case
 
 T = TypeVar("T")
 
+MAX_FAULTS = 100  # that are stated of a file
 MAX_NESTING = 16  # no ATen argument nests deeper than a list of lists
 KEYS = (
     *("op", "inputs", "attrs", "dtype", "layout", "memory", "output_memory", "channels_last", "l1_small_size"),
     *(MIXED_KEYS := ("output_dtype", "operands")),  # only of calls that have them
 )
+_RECORD_KEYS = {"schema", "key", "status"}  # of a line of records.jsonl, which has the case among others
 OPERAND_KEYS = ("dtype", "layout", "memory", "shard_dim")
 
 
 def case_from_json(fields: Any) -> Case:
-    """Builds the case of a JSON object, as lines of ``probe --from`` have it.
+    """Builds the case of a JSON object, as lines of ``probe --from`` have it. A line of ``records.jsonl`` is one, too: its case
+    is taken, and nothing else of it.
 
     Only ``op`` is required (and ``inputs``, but for creation operators). Keys left out take the defaults: bfloat16, tile,
     dram, output with its inputs, channels-last and L1_SMALL as the operator needs.
@@ -50,6 +53,8 @@ def case_from_json(fields: Any) -> Case:
     """
     if not isinstance(fields, Mapping):
         raise InvalidCase(f"expected a JSON object, got {type(fields).__name__}")
+    if fields.keys() >= _RECORD_KEYS:
+        fields = {key: fields[key] for key in KEYS if key in fields}
     for key in fields:
         if key not in KEYS:
             raise InvalidCase(unknown("key", str(key), KEYS))
@@ -146,23 +151,30 @@ def read_lines(path: Path, lines: Iterable[str], parse: Callable[[Any], T]) -> l
     """What ``parse`` makes of each line's JSON; blank lines are skipped.
 
     Raises:
-        CatalogError: every line that is no JSON, or for which ``parse`` raises InvalidCase, as ``file:line: what``. If several
-            lines are no JSON and none is, the file is of another kind, which is one error.
+        CatalogError: the first lines that are no JSON, or for which ``parse`` raises InvalidCase, as ``file:line: what``. If
+            several lines are no JSON and none is, the file is of another kind, which is one error.
     """
-    parsed, faults = [], []
-    other = 0
+    parsed: list[T] = []
+    faults: list[str] = []
+    faulty = other = 0
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             parsed.append(parse(parse_json(line)))
+            continue
         except json.JSONDecodeError as error:
             other += 1
-            faults.append(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})")
+            fault = f"{path}:{number}: not JSON: {error.msg} (column {error.colno})"
         except InvalidCase as error:
-            faults.append(f"{path}:{number}: {error}")
-    if other > 1 and other == len(faults) and not parsed:
+            fault = f"{path}:{number}: {error}"
+        faulty += 1
+        if faulty <= MAX_FAULTS:
+            faults.append(fault)
+    if other > 1 and other == faulty and not parsed:
         raise CatalogError([f"{path}: none of its {other:,} lines is JSON; expected JSONL, one object a line"])
+    if faulty > len(faults):
+        faults.append(f"{path}: {faulty - len(faults):,} more lines with faults")
     if faults:
         raise CatalogError(faults)
     return parsed

@@ -16,6 +16,7 @@ from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
 from ssinghal.core.memory_config import Sharding
 from ssinghal.core.tensors import TILE_EDGE, DType, Layout, MemoryConfig, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.aliasing import in_requested_memory
 from ssinghal.operators.conv_shards import ShardedConvolution
 from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims
 from ssinghal.operators.operator_info import (
@@ -36,7 +37,6 @@ from ssinghal.operators.operator_info import (
     weights_dtype,
     working_shapes,
 )
-from ssinghal.operators.reshape import in_requested_memory
 from ssinghal.operators.settings.passing import built_fields
 
 MAP, VOLUME = 4, 5  # ranks

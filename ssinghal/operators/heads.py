@@ -23,7 +23,6 @@ def _leaves_tiles(size_of: Callable[[Sequence[Shape], Attrs], int]) -> Callable[
 
 
 HEADS = {"num_heads": Attr("int"), "num_kv_heads": Attr("int|none", None)}
-TRANSPOSES_KEYS = {"transpose_k_heads": Attr("bool", True)}
 
 
 def check_rank(name: str, shape: Shape, form: str, *, one: int | None = None) -> None:

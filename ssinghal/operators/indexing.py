@@ -9,6 +9,7 @@ from typing import Any
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.aliasing import in_requested_memory
 from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims, along
 from ssinghal.operators.dims import equal_operands
 from ssinghal.operators.operator_info import (
@@ -23,7 +24,6 @@ from ssinghal.operators.operator_info import (
     operand_spec,
     to_nhwc,
 )
-from ssinghal.operators.reshape import in_requested_memory
 from ssinghal.operators.resizing import not_along
 
 

@@ -13,10 +13,11 @@ from ssinghal.core.case import Case
 from ssinghal.core.memory_config import MemoryRequest
 from ssinghal.core.tensors import Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.aliasing import is_unchanged
 from ssinghal.operators.dim_rule import DimRule
 from ssinghal.operators.operator_info import Attrs, Call, OperatorInfo, Traits, first_request, output_request, plain_specs
 from ssinghal.operators.packing import PACKINGS
-from ssinghal.operators.reshape import RESHAPE_WHERE_IT_IS, is_unchanged
+from ssinghal.operators.reshape import RESHAPE_WHERE_IT_IS
 
 Check = Callable[[str, MemoryRequest, MemoryRequest | None], None]
 

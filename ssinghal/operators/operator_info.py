@@ -356,6 +356,7 @@ PLACED_DTYPES: Mapping[str, DType] = {**{dtype.value: dtype for dtype in DType},
 
 # The dtype of a call's weights where it is not that of the call, under the name that TTNN's configs have for it.
 WEIGHTS_DTYPE = "weights_dtype"
+VOLUME_RANK = 5  # ttnn.experimental.conv3d takes rows, and weights in the dtype of the volume
 SAME_DTYPE = Attr("str", "auto")
 FLOATS = (DType.BFLOAT16, DType.FLOAT32, DType.BFLOAT8_B, DType.BFLOAT4_B)
 

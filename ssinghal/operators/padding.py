@@ -7,11 +7,12 @@ from typing import Any
 
 from ssinghal.core.tensors import DType, Layout, Shape
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.concat_split import bfloat16_where, cuts_tiles, no_bfloat4_where, slice_along
+from ssinghal.operators.aliasing import Specs, in_requested_memory, is_unchanged
 from ssinghal.operators.dim_rule import DimRule
 from ssinghal.operators.dims import cut_across, cut_equal_dims
 from ssinghal.operators.operator_info import Attr, Attrs, Call, Limitation, OperatorInfo, Sample, Traits, normal_dim, to_nhwc
-from ssinghal.operators.reshape import Specs, in_requested_memory, is_unchanged
+from ssinghal.operators.pieces import bfloat16_where, cuts_tiles, no_bfloat4_where
+from ssinghal.operators.slicing import slice_along
 
 
 def _roll_arguments(shape: Shape, attrs: Attrs) -> tuple[list[int], list[int]]:

@@ -14,6 +14,7 @@ from typing import Any
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
 from ssinghal.core.tensors import BufferType, DType, Layout, Shape, TensorSpec, ceil_div
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.aliasing import in_requested_memory
 from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule
 from ssinghal.operators.operator_info import (
     INTEGERS,
@@ -31,7 +32,6 @@ from ssinghal.operators.operator_info import (
     pair,
     to_nchw,
 )
-from ssinghal.operators.reshape import in_requested_memory
 from ssinghal.operators.upsampling import UPSAMPLING, fitted, need_rank
 
 POOL = Traits(
@@ -97,10 +97,10 @@ def window_of(attrs: Attrs) -> dict[str, tuple[int, int]]:
 
 def _windows(size: int, *, kernel_size: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
     """Returns torch's number of windows along one dim. InvalidCase for what torch rejects (TTNN crashes on some of it)."""
-    if min(kernel_size, stride, dilation) < 1 or not 0 <= padding <= kernel_size // 2:
-        raise InvalidCase(
-            f"pool: kernel {kernel_size}, stride {stride}, padding {padding}, dilation {dilation} give no windows"
-        )
+    if min(kernel_size, stride, dilation) < 1:
+        raise InvalidCase(f"pool: kernel {kernel_size}, stride {stride}, dilation {dilation}; expected at least 1 of each")
+    if not 0 <= padding <= kernel_size // 2:
+        raise InvalidCase(f"pool: padding {padding}; expected 0 to {kernel_size // 2}, half of kernel {kernel_size}")
     reach = dilation * (kernel_size - 1) + 1
     room = size + 2 * padding - reach
     if room < 0:

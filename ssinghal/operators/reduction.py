@@ -12,6 +12,7 @@ from typing import Any
 
 from ssinghal.core.tensors import DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.aliasing import in_requested_memory
 from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, along
 from ssinghal.operators.dims import OTHER_DIMS, units
 from ssinghal.operators.operator_info import (
@@ -29,7 +30,6 @@ from ssinghal.operators.operator_info import (
     normal_dim,
     normal_dims,
 )
-from ssinghal.operators.reshape import in_requested_memory
 
 IGNORED_DTYPE = Attr("str|int|none", None)
 DIMS = Attr("int|ints|none", None)

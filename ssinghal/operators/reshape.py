@@ -1,80 +1,28 @@
-"""Shape operators that are views in torch: other shape, other order of dims, other layout; and what TTNN does for them.
-
-TTNN has no strides. A result shares its operand's buffer where TTNN's own condition for a view holds (``is_view``), and is a
-copy elsewhere.
-"""
+"""Shape operators that are views in torch and keep the order of the elements: another shape."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from ssinghal.core.case import Case
-from ssinghal.core.parsing import dtype_named
-from ssinghal.core.tensors import (
-    TILE_EDGE,
-    BufferType,
-    Cores,
-    DType,
-    Layout,
-    MemoryConfig,
-    Shape,
-    ShardKind,
-    ShardSpec,
-    TensorSpec,
-)
+from ssinghal.core.tensors import Shape
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.aliasing import is_view, mapped_tiles
 from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims, ResizableCall, Sizes, along
-from ssinghal.operators.dims import cut_rows, cut_with_new_dim, units
+from ssinghal.operators.dims import cut_with_new_dim, units
 from ssinghal.operators.operator_info import (
     Attr,
     Attrs,
-    Call,
-    DTypes,
     Limitation,
     OperatorInfo,
     Sample,
     Traits,
     normal_dim,
     normal_dims,
-    operand_spec,
     to_nhwc,
 )
 from ssinghal.operators.resizing import scaled
-
-Specs = Sequence[TensorSpec]
-
-
-def is_view(inputs: Specs, outputs: Specs) -> bool:
-    """Checks TTNN's condition (documented at ``ttnn.reshape``) for a result that shares its operand's buffer.
-
-    Same memory, same last dim, and in tile layout the same second last dim, or one without padding.
-    """
-    x, y = inputs[0], outputs[0]
-    if x.memory != y.memory or x.volume != y.volume or x.shape[-1] != y.shape[-1]:
-        return False
-    heights = [spec.shape[-2] if len(spec.shape) > 1 else 1 for spec in (x, y)]
-    return x.layout is Layout.ROW_MAJOR or heights[0] == heights[1] or not any(h % TILE_EDGE for h in heights)
-
-
-def is_unchanged(inputs: Specs, outputs: Specs) -> bool:
-    """Returns whether the one result equals the one operand, which TTNN then returns."""
-    return len(inputs) == len(outputs) == 1 and inputs[0] == outputs[0]
-
-
-def mapped_tiles(inputs: Specs, outputs: Specs) -> int:
-    """A tile reshape that is no view lists the source pages of every output tile on the host."""
-    return 0 if inputs[0].layout is Layout.ROW_MAJOR or is_view(inputs, outputs) else outputs[0].num_pages
-
-
-def in_requested_memory(c: Call, result: Any) -> Any:
-    """Returns ``result``, moved if need be: TTNN ignores the memory config where it returns its operand as it is."""
-    return c.ttnn.to_memory_config(result, **c.out) if "memory_config" in c.out else result
-
-
-# Other shape, same order --------------------------------------------------------------------------------------------------
 
 RESHAPE = Traits(alias=is_view, temporaries=True, host_map=mapped_tiles)
 RESHAPE_WHERE_IT_IS = Traits(alias=is_view, temporaries=True, host_map=mapped_tiles, output_fixed=True)
@@ -252,230 +200,6 @@ RESHAPES = (
     ),
 )
 
-# Other order of dims ------------------------------------------------------------------------------------------------------
-
-
-def _permute_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    """TTNN silently accepts a dim given twice, so the check is here."""
-    shape = shapes[0]
-    order = [normal_dim(d, len(shape)) for d in attrs["dims"]]
-    if sorted(order) != list(range(len(shape))):
-        raise InvalidCase(f"dims {list(attrs['dims'])} are not an order of the {len(shape)} dims of {list(shape)}")
-    return [tuple(shape[d] for d in order)]
-
-
-def _moved_order(rank: int, attrs: Attrs) -> list[int]:
-    """Returns ``movedim`` as an order of dims."""
-    source, target = (
-        [normal_dim(d, rank) for d in ([dims] if isinstance(dims, int) else dims)]
-        for dims in (attrs["source"], attrs["destination"])
-    )
-    if len(source) != len(target) or len(set(source)) != len(source) or len(set(target)) != len(target):
-        raise InvalidCase(f"movedim: source {attrs['source']} and destination {attrs['destination']} do not pair up")
-    came_from = dict(zip(target, source, strict=True))
-    others = iter(d for d in range(rank) if d not in source)
-    return [came_from[d] if d in came_from else next(others) for d in range(rank)]
-
-
-def _swapped(rank: int, attrs: Attrs) -> list[int]:
-    """Returns ``transpose`` as an order of dims."""
-    order = list(range(rank))
-    first, second = normal_dim(attrs["dim0"], rank), normal_dim(attrs["dim1"], rank)
-    order[first], order[second] = second, first
-    return order
-
-
-def _transpose_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    return [tuple(shapes[0][d] for d in _swapped(len(shapes[0]), attrs))]
-
-
-def _t_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    if len(shapes[0]) != 2:
-        raise InvalidCase(f"t takes a matrix, not shape {list(shapes[0])}")
-    return [shapes[0][::-1]]
-
-
-def _last_dim_second(shape: Shape) -> Sample:
-    """Builds the sweep's call: (0, 3, 1, 2) for maps, which takes them back to NCHW, and likewise for other ranks."""
-    rank = len(shape)
-    dims = [0, rank - 1, *range(1, rank - 1)] if rank > 2 else [*range(rank)][::-1]
-    return Sample((shape,), {"dims": dims})
-
-
-# Block floats are permuted as bfloat16. The specs do not show that a call which moves nothing returns its operand.
-REORDER = Traits(temporaries=True)
-
-
-def _reordered(order_of: Callable[[int, Attrs], Sequence[int]]) -> DimRule:
-    """Returns the rule of calls whose result has all dims in another order."""
-
-    def cut(call: CuttableCall) -> Axes | None:
-        dims = along(len(call.inputs[0]))
-        return call.axes([tuple(dims[d] for d in order_of(len(dims), call.attrs))], units(call.inputs[0]))
-
-    return DimRule(cut=cut)
-
-
-REORDERS = (
-    OperatorInfo(
-        names=("permute",),
-        aten=("aten.permute.default",),
-        operands=("self",),
-        ttnn="ttnn.permute",
-        call=lambda c: c.ttnn.permute(c.inputs[0], list(c.attrs["dims"]), **c.out),
-        torch=lambda t, x, a: t.permute(x[0], a["dims"]),
-        infer=_permute_shape,
-        attrs={"dims": Attr("ints")},
-        sample=_last_dim_second,
-        dims=_reordered(lambda rank, attrs: [normal_dim(d, rank) for d in attrs["dims"]]),
-        traits=REORDER,
-    ),
-    OperatorInfo(
-        names=("movedim", "moveaxis"),
-        aten=("aten.movedim.int", "aten.movedim.intlist"),
-        operands=("self",),
-        ttnn="ttnn.permute",
-        call=lambda c: c.ttnn.permute(c.inputs[0], _moved_order(len(c.inputs[0].shape), c.attrs), **c.out),
-        torch=lambda t, x, a: t.movedim(x[0], a["source"], a["destination"]),
-        infer=lambda shapes, attrs: [tuple(shapes[0][d] for d in _moved_order(len(shapes[0]), attrs))],
-        attrs={"source": Attr("int|ints"), "destination": Attr("int|ints")},
-        sample=lambda shape: Sample((shape,), {"source": -1, "destination": 0}),
-        dims=DimRule(),
-        traits=REORDER,
-    ),
-    OperatorInfo(
-        names=("transpose",),
-        aten=("aten.transpose.int",),
-        operands=("self",),
-        ttnn="ttnn.transpose",
-        call=lambda c: c.ttnn.transpose(c.inputs[0], c.attrs["dim0"], c.attrs["dim1"], **c.out),
-        torch=lambda t, x, a: t.transpose(x[0], a["dim0"], a["dim1"]),
-        infer=_transpose_shape,
-        attrs={"dim0": Attr("int"), "dim1": Attr("int")},
-        sample=lambda shape: Sample((shape,), {"dim0": -2, "dim1": -1}),
-        dims=_reordered(_swapped),
-        traits=REORDER,
-        limitations=(
-            Limitation(
-                "ttnn.transpose rejects rank 1 in tile layout", (Layout.TILE,), when=lambda shapes, a: len(shapes[0]) == 1
-            ),
-        ),
-    ),
-    OperatorInfo(
-        names=("t",),
-        aten=("aten.t.default",),
-        operands=("self",),
-        ttnn="ttnn.transpose",
-        call=lambda c: c.ttnn.transpose(c.inputs[0], 0, 1, **c.out),
-        torch=lambda t, x, a: t.t(x[0]),
-        infer=_t_shape,
-        sample=lambda shape: Sample(((math.prod(shape[:-1]), shape[-1]),), {}, channels_last=False),
-        dims=_reordered(lambda rank, attrs: range(rank)[::-1]),
-        traits=REORDER,
-    ),
-)
-
-# Other layout -------------------------------------------------------------------------------------------------------------
-
-
-EVERY_DIM = DimRule(cut=cut_rows)
-DTYPE = Attr("str|none", None)  # of the result, where the change of layout is also a cast
-
-
-def _layout_attr(attrs: Attrs) -> Layout:
-    try:
-        return Layout(attrs["layout"])
-    except ValueError:
-        raise InvalidCase(f"layout {attrs['layout']!r} is neither tile nor row_major") from None
-
-
-def _to_layout(c: Call, layout: Layout) -> Any:
-    wanted = c.ttnn.TILE_LAYOUT if layout is Layout.TILE else c.ttnn.ROW_MAJOR_LAYOUT
-    cast = {} if c.attrs["dtype"] is None else {"dtype": getattr(c.ttnn, _dtype_attr(c.attrs).value)}
-    return in_requested_memory(c, c.ttnn.to_layout(c.inputs[0], wanted, **cast, **c.out))
-
-
-def _dtype_attr(attrs: Attrs) -> DType:
-    return dtype_named(attrs["dtype"])
-
-
-def _laid_out_dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
-    return (None if attrs["dtype"] is None else _dtype_attr(attrs),)
-
-
-def _row_shards(case: Case, shape: Shape, attrs: Attrs) -> TensorSpec:
-    """Places a row-major operand in DRAM whose rows are cut over ``shards`` banks; with 1 it is interleaved like any other."""
-    plain = operand_spec(case, shape, layout=Layout.ROW_MAJOR)
-    count = attrs["shards"]
-    if count == 1:
-        return plain
-    height, width = plain.padded_2d
-    if count < 1 or width % count or plain.memory.buffer is not BufferType.DRAM:
-        raise InvalidCase(f"tilize: shards {count}: expected a divisor of the width, {width}, of an operand in DRAM")
-    shard = ShardSpec(ShardKind.WIDTH, (height, width // count), Cores.grid(count, 1))
-    return replace(plain, memory=MemoryConfig(BufferType.DRAM, shard))
-
-
-def _tilize(c: Call) -> Any:
-    """Calls the operation below ``to_layout``, which takes shards of any size; ``to_layout`` takes those of whole tiles."""
-    if c.attrs["shards"] == 1:
-        return _to_layout(c, Layout.TILE)
-    padded = TensorSpec(tuple(c.inputs[0].shape)).padded_shape
-    cast = {} if c.attrs["dtype"] is None else {"dtype": getattr(c.ttnn, _dtype_attr(c.attrs).value)}
-    return c.ttnn.tilize_with_val_padding(c.inputs[0], list(padded), 0.0, **cast, **c.out)
-
-
-def _one_way(name: str, source: Layout, target: Layout) -> OperatorInfo:
-    """Declares ``to_layout`` in one direction, whatever layout the placement names."""
-
-    def place(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-        return [operand_spec(case, shape, layout=source) for shape in shapes]
-
-    return OperatorInfo(
-        names=(name,),
-        aten=(),
-        operands=("self",),
-        ttnn="ttnn.to_layout",
-        call=lambda c: _to_layout(c, target),
-        torch=_same_values,
-        attrs={"dtype": DTYPE},
-        place=place,
-        sample=lambda shape: Sample((shape,), {}),
-        dims=EVERY_DIM,
-        traits=Traits(output_layout=target, output_dtypes=_laid_out_dtypes),
-    )
-
-
-def _same_values(t: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
-    return tensors[0].clone()
-
-
-LAYOUTS = (
-    OperatorInfo(
-        names=("to_layout",),
-        aten=(),
-        operands=("self",),
-        ttnn="ttnn.to_layout",
-        call=lambda c: _to_layout(c, _layout_attr(c.attrs)),
-        torch=_same_values,
-        attrs={"layout": Attr("str"), "dtype": DTYPE},
-        sample=lambda shape: Sample((shape,), {"layout": "row_major"}),
-        dims=EVERY_DIM,
-        traits=Traits(
-            alias=is_unchanged,
-            result_form=lambda shape, attrs: (shape, _layout_attr(attrs)),
-            output_dtypes=_laid_out_dtypes,
-        ),
-    ),
-    replace(
-        _one_way("tilize", Layout.ROW_MAJOR, Layout.TILE),
-        call=_tilize,
-        attrs={"dtype": DTYPE, "shards": Attr("int", 1)},
-        place=lambda case, shapes, attrs: [_row_shards(case, shape, attrs) for shape in shapes],
-    ),
-    _one_way("untilize", Layout.TILE, Layout.ROW_MAJOR),
-)
-
 
 def _contiguous_strides(shape: Shape) -> list[int]:
     return [math.prod(shape[d + 1 :]) for d in range(len(shape))]
@@ -493,5 +217,3 @@ AS_STRIDED = OperatorInfo(
     sample=lambda shape: Sample((shape,), {"size": list(shape), "stride": _contiguous_strides(shape)}, channels_last=False),
     limitations=(Limitation("TTNN tensors have no strides: a strided view has no counterpart"),),
 )
-
-VIEWS = (*RESHAPES, *REORDERS, *LAYOUTS, AS_STRIDED)

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from ssinghal.operators.concat_split import PIECES
 from ssinghal.operators.indexing import LOOKUPS
+from ssinghal.operators.joining import JOINS
+from ssinghal.operators.layouts import LAYOUTS
 from ssinghal.operators.operator_info import OperatorInfo
 from ssinghal.operators.padding import PADS
-from ssinghal.operators.reshape import VIEWS
+from ssinghal.operators.reorder import REORDERS
+from ssinghal.operators.repeating import REPEATS
+from ssinghal.operators.reshape import AS_STRIDED, RESHAPES
+from ssinghal.operators.slicing import SLICES
+from ssinghal.operators.splitting import SPLITS
 
-OPERATORS: tuple[OperatorInfo, ...] = (*VIEWS, *PIECES, *PADS, *LOOKUPS)
+OPERATORS: tuple[OperatorInfo, ...] = (
+    *RESHAPES,
+    *REORDERS,
+    *LAYOUTS,
+    AS_STRIDED,
+    *JOINS,
+    *SPLITS,
+    *SLICES,
+    *REPEATS,
+    *PADS,
+    *LOOKUPS,
+)

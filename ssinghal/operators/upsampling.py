@@ -10,6 +10,7 @@ from typing import Any
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
 from ssinghal.core.tensors import MAX_DIM, TILE_EDGE, BufferType, DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.aliasing import in_requested_memory, is_unchanged
 from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims, ResizableCall, Sizes, along
 from ssinghal.operators.operator_info import (
     INTEGERS,
@@ -25,7 +26,6 @@ from ssinghal.operators.operator_info import (
     to_nchw,
     to_nhwc,
 )
-from ssinghal.operators.reshape import in_requested_memory, is_unchanged
 from ssinghal.operators.resizing import scaled, spatial_dims
 
 AXES = ("d", "h", "w")

@@ -9,14 +9,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Protocol
 
+from ssinghal.capacity.aiming import Aim
 from ssinghal.capacity.parameters import Goal
 from ssinghal.capacity.search import Edge, SearchLimits, search_edge
 from ssinghal.capture.trace import Trace
 from ssinghal.core.boards import load_board
-from ssinghal.core.files import GrowingFile
-from ssinghal.core.record import Resource, Status, memory_verdict
+from ssinghal.core.files import GrowingFile, read_limited
+from ssinghal.core.json_text import read_json
 from ssinghal.core.tensors import Shape
+from ssinghal.core.verdict import Resource, Status, memory_verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.input_sizes import STRIDE, shapes_of, size_of
 from ssinghal.plan.liveness import Outlook, arithmetic
@@ -37,7 +40,9 @@ class ModelRun:
     """The outcome of one run of a model, as a search keeps it.
 
     ``activations_bytes``: of activations that calls write to DRAM and read from there, over all banks: not the model's weights
-    and inputs that are read, nor its results that are written. None where calls were not watched.
+    and inputs that are read, nor its results that are written. None where calls were not watched. ``demand``: what the run
+    needed of a DRAM bank, as a share; where it did not fit, up to the buffer for which no block was large enough. None where
+    something else ended it.
     """
 
     input_shape: Shape
@@ -48,6 +53,7 @@ class ModelRun:
     steps_sha256: str
     resource: Resource | None = None
     activations_bytes: int | None = None
+    demand: float | None = None
 
     @property
     def fits(self) -> bool | None:
@@ -104,6 +110,22 @@ class CapacityResult:
         return [self.edge.tried[index] for index in self.edge.untried]
 
 
+class Watch(Protocol):
+    """Follows a search."""
+
+    def starts(self, value: Shape, left: int) -> None:
+        """A run starts. ``left``: how many runs are left at most, this one included; see ``search_edge``."""
+
+    def ended(self, run: ModelRun) -> None:
+        """It has ended."""
+
+
+class _Unwatched:
+    def starts(self, value: Shape, left: int) -> None: ...
+
+    def ended(self, run: ModelRun) -> None: ...
+
+
 class Explorer:
     """Runs a model at many inputs. ``journal``: a file of runs; those with a verdict on memory are not repeated."""
 
@@ -119,7 +141,15 @@ class Explorer:
         if self._file is not None:
             self._file.close()
 
-    def search(self, goal: Goal, shape: Shape, policy: PortingPolicy, board: str, stride: int = STRIDE) -> CapacityResult:
+    def search(
+        self,
+        goal: Goal,
+        shape: Shape,
+        policy: PortingPolicy,
+        board: str,
+        stride: int = STRIDE,
+        watch: Watch = _Unwatched(),
+    ) -> CapacityResult:
         """Searches for the edge, starting at the requested input, as runs of larger inputs take longer.
 
         Under a policy that places activations in L1 there are two; a run at one input serves both.
@@ -132,16 +162,25 @@ class Explorer:
         def result(edge: Edge[Shape, ModelRun], in_l1: CapacityResult | None = None) -> CapacityResult:
             return CapacityResult(self._recordings.model, board, str(policy), goal, shape, edge, in_l1)
 
+        def run(value: Shape) -> ModelRun:
+            ended = self._run(value, policy, board)
+            watch.ended(ended)
+            return ended
+
         start = first_index(values, shape)
-        edge = search_edge(values, lambda value: self._run(value, policy, board), hint, start=start, limits=LIMITS)
+        aim: Aim[ModelRun] = Aim([math.prod(value) for value in values], lambda ended: ended.demand)
+        edge = search_edge(values, run, hint, start=start, limits=LIMITS, watch=watch.starts, aim=aim)
         if not policy.in_l1:
             return result(edge)
         start = min(start, start if edge.fit is None else edge.fit)
 
         def run_in_l1(value: Shape) -> ModelRun:
-            return RunInL1.of(self._run(value, policy, board))
+            ended = RunInL1.of(self._run(value, policy, board))
+            watch.ended(ended)
+            return ended
 
-        return result(edge, result(search_edge(values, run_in_l1, hint, start=start, limits=LIMITS)))
+        in_l1 = search_edge(values, run_in_l1, hint, start=start, limits=LIMITS, watch=watch.starts)
+        return result(edge, result(in_l1))
 
     def _hint(self, value: Shape, policy: PortingPolicy, board: str) -> bool | None:
         """Returns False where arithmetic rules a fit out; only a run decides that a model fits."""
@@ -179,7 +218,23 @@ def _model_run(value: Shape, result: PlanResult) -> ModelRun:
     message = verdict_line(result)
     watched = [use.activations_moved_bytes for use in result.steps] if any(use.dram_moved_bytes for use in result.steps) else []
     moved = sum(watched) if watched else None
-    return ModelRun(value, result.status, message, result.peak_bytes, result.peak_share, result.steps_sha256, resource, moved)
+    peak = result.peak_bytes, result.peak_share
+    return ModelRun(value, result.status, message, *peak, result.steps_sha256, resource, moved, _demand(result))
+
+
+def _demand(result: PlanResult) -> float | None:
+    """Returns ``ModelRun.demand``."""
+    if result.status is Status.FITS:
+        return result.peak_share
+    verdict = None if result.failure is None else result.failure.verdict
+    if verdict is None or verdict.resource not in (Resource.DRAM_BUFFER, Resource.FRAGMENTATION):
+        return None
+    if verdict.banks != result.dram_banks or verdict.bytes_per_bank is None:  # a buffer in L1
+        return None
+    free = verdict.free_bytes if verdict.largest_free_bytes is None else verdict.largest_free_bytes
+    if free is None or not result.dram_bank_bytes:
+        return None
+    return 1 + (verdict.bytes_per_bank - free) / result.dram_bank_bytes
 
 
 def first_index(values: Sequence[Shape], shape: Shape) -> int:
@@ -195,12 +250,12 @@ def _journal_runs(path: Path) -> Iterator[tuple[str, ModelRun]]:
     """
     if not path.exists():
         return
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    lines = read_limited(path).decode("utf-8", "replace").split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        with suppress(json.JSONDecodeError, KeyError, TypeError, ValueError):
-            data = json.loads(line)
+        with suppress(AttributeError, KeyError, RecursionError, TypeError, ValueError):
+            data = read_json(line)
             if data.pop("kind") == KIND:
                 key = data.pop("key")
                 yield key, ModelRun(**{**data, "input_shape": tuple(data["input_shape"]), "status": Status(data["status"])})

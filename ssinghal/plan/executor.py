@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from ssinghal.capture.trace import Trace, Value, ValueKind, logical_bytes, trace_text
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import MAX_RANK, BufferType, DType, Layout, ceil_div
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import Session
 from ssinghal.operators.operator_info import PLACED_DTYPES

@@ -9,7 +9,7 @@ from typing import Any
 
 from ssinghal.capture.trace import Step, Trace
 from ssinghal.catalog.aten_calls import Unmapped, captured_case
-from ssinghal.catalog.schema import CapturedLine
+from ssinghal.catalog.captured import CapturedLine
 from ssinghal.core.case import Case, ModuleCalls, Placement, Source
 from ssinghal.core.tensors import DType, Shape
 from ssinghal.errors import InvalidCase

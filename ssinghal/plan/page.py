@@ -15,8 +15,8 @@ import jinja2
 from markupsafe import Markup
 from pydantic import TypeAdapter, ValidationError
 
-from ssinghal.core.record import Resource, Status, Verdict, sentence
 from ssinghal.core.tensors import DType, Shape, format_bytes, format_shape
+from ssinghal.core.verdict import Resource, Status, Verdict, sentence
 from ssinghal.errors import HarnessError
 from ssinghal.plan.page_data import script_data
 from ssinghal.plan.placed_text import facts, results_text, settings_and_moves, why_not_better

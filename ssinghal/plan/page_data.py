@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ssinghal.core.record import Status, sentence
+from ssinghal.core.verdict import Status, sentence
 from ssinghal.plan.placed_text import results_text, settings_and_moves
 from ssinghal.plan.result import CallFailure, PlanResult
 from ssinghal.render.html import css_class

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from ssinghal.core.memory_config import BufferType, MemoryConfig
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import Board, DType, Layout, Shape, TensorSpec
+from ssinghal.core.verdict import Verdict
 from ssinghal.plan.axis_layout import AxisLayout
 
 DRAM = MemoryConfig(BufferType.DRAM)

@@ -12,7 +12,7 @@ from packaging.version import Version
 from ssinghal.capture.trace import Trace, ValueKind
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES
 from ssinghal.core.device_facts import DeviceMode
-from ssinghal.core.record import Resource, Status
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import Release, installed_release, known_releases
 from ssinghal.errors import InvalidCase

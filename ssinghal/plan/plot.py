@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ssinghal.core.record import Resource
+from ssinghal.core.verdict import Resource
 from ssinghal.plan.plot_paths import Area, Tick, from_top, heights, outline, x_ticks, y_interval, y_ticks
 from ssinghal.plan.result import PlanResult, StepUse
 

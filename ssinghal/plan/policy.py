@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.catalog.located_yaml import MarkedYaml
+from ssinghal.core.files import exists
 from ssinghal.core.parsing import dtype_named, one_of
 from ssinghal.core.tensors import DType, TextEnum
 from ssinghal.errors import InvalidCase, unknown
@@ -130,9 +131,9 @@ def find_policy(
 
 def _from_file(name: str) -> PortingPolicy:
     path = Path(name)
-    if not path.suffix and not path.exists():
+    if not path.suffix and not exists(path):
         raise InvalidCase(unknown("policy", name, POLICIES) + " (or a YAML file)")
-    if not path.exists():
+    if not exists(path):
         raise InvalidCase(f"{path}: No such file")
     marked = MarkedYaml(path)
     if marked.faults:
@@ -145,7 +146,7 @@ def _from_file(name: str) -> PortingPolicy:
         if key not in switches | {"base"}:
             raise InvalidCase(f"{path}: {unknown('key', str(key), switches | {'base'})}")
     base = values.pop("base", "port")
-    if base not in POLICIES:
+    if not isinstance(base, str) or base not in POLICIES:
         raise InvalidCase(f"{path}: base: {unknown('policy', str(base), POLICIES)}")
     try:
         return replace(POLICIES[base], name=path.stem, **{key: _value(key, value) for key, value in values.items()})

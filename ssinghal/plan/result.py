@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ssinghal.core.json_values import plain
-from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import Shape
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.plan.placed_result import PlacementReport
 
 SCHEMA = 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ssinghal.core.record import Status, sentence
 from ssinghal.core.tensors import format_bytes, format_shape
+from ssinghal.core.verdict import Status, sentence
 from ssinghal.plan.liveness import Arithmetic, SizeRule
 from ssinghal.plan.placed_text import counted, placement_lines, placements_table, wrapped
 from ssinghal.plan.planner import Plan
@@ -14,6 +14,9 @@ from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split
 from ssinghal.render.tables import aligned
 
 SHOWN = 5  # largest live values
+LEGEND = (
+    "all banks together: two lower bounds, then an estimate; the run decides. Columns and lines: docs/plan.md, Read the output"
+)
 
 
 def heading(result: PlanResult) -> str:
@@ -147,7 +150,7 @@ def _name(result: PlanResult) -> str:
 
 
 def arithmetic_lines(bounds: Iterable[Arithmetic]) -> list[str]:
-    """Formats the bounds by arithmetic on all boards."""
+    """Formats the bounds by arithmetic on all boards, and a line on what the columns are."""
     header = ["by arithmetic alone", "with any rewrite", "share", "without rewrites", "share", "as laid out by port", "share"]
     rows = [[*header, "outlook"]]
     for one in bounds:
@@ -164,4 +167,4 @@ def arithmetic_lines(bounds: Iterable[Arithmetic]) -> list[str]:
                 one.outlook_in_words,
             ]
         )
-    return aligned(rows)
+    return [*aligned(rows), LEGEND]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Prediction
+from ssinghal.core.estimate import Prediction
 from ssinghal.core.tensors import Board, DType, Layout, TensorSpec, TextEnum
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import Allocation, MemoryEstimate, estimate

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ssinghal.catalog.aten_calls import Unmapped
+from ssinghal.catalog.captured import CapturedCatalog, CapturedLine
 from ssinghal.catalog.expansion import catalog_cases
-from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog
+from ssinghal.catalog.schema import Catalog
 from ssinghal.core.case import AS_CASE, Case, OperandPlacement, Source
+from ssinghal.core.estimate import Prediction
 from ssinghal.core.memory_config import MemoryRequest
-from ssinghal.core.record import Prediction
 from ssinghal.core.tensors import Board, DType
 from ssinghal.errors import InvalidCase
 from ssinghal.precision.footprint import PLAN_DTYPES, CallPlan, Footprint, Role, plan_call

@@ -17,8 +17,8 @@ from typing import Any
 
 from ssinghal.core.boards import DEFAULT_BOARD
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
-from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import TILE_EDGE, DType, Shape, round_up
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import Release
 from ssinghal.device.session import Session
@@ -162,6 +162,9 @@ def _why_not(torch: Any, values: Any) -> str:
         return "not a dense tensor on the host"
     if not values.is_floating_point():
         return f"values of {str(values.dtype).removeprefix('torch.')}, which plans do not change"
+    stored_bytes = values.untyped_storage().nbytes()
+    if values.numel() > MAX_VALUES and values.numel() * values.element_size() > stored_bytes:
+        return f"{values.numel():,} values of which {stored_bytes:,} B are stored, repeated"  # one value can be 10^12
     return "" if values.numel() else "no values"
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ssinghal.core.estimate import Prediction
 from ssinghal.core.json_values import plain
-from ssinghal.core.record import Prediction
 from ssinghal.core.tensors import DType, format_bytes, format_shape
 from ssinghal.precision.footprint import PLAN_DTYPES, CallPlan, DTypePlan, Footprint, Role
 from ssinghal.precision.model_footprint import ModelPlan, OperatorPlan, PlannedCall

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ssinghal.core.record import Resource, Verdict
+from ssinghal.core.verdict import Resource, Verdict
 from ssinghal.profile.model import Buffer, Device, Memory
 
 _MEMORIES = {

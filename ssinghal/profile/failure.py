@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from ssinghal.core.record import Resource, Verdict
 from ssinghal.core.tensors import format_bytes, round_up
+from ssinghal.core.verdict import Resource, Verdict
 from ssinghal.profile.address_map import Block, Span, bank, largest_hole_bytes, least_to_free, memory_of
 from ssinghal.profile.model import Buffer, Call, Profile, Site
 

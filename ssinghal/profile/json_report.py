@@ -48,7 +48,7 @@ from typing import Any
 
 from ssinghal.core.files import replacing
 from ssinghal.core.json_values import fields_of, plain, without_empty
-from ssinghal.core.record import sentence
+from ssinghal.core.verdict import sentence
 from ssinghal.errors import HarnessError
 from ssinghal.profile.failure import explain
 from ssinghal.profile.finding import Finding

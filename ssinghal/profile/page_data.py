@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ssinghal.core.record import sentence
+from ssinghal.core.verdict import sentence
 from ssinghal.profile.failure import Failure, explain
 from ssinghal.profile.finding import Finding
 from ssinghal.profile.model import Buffer, Call, Profile, Program, Site, Tensor, is_at_most

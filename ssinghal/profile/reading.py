@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ssinghal.core.files import bounded_lines
+from ssinghal.core.json_text import read_json
 from ssinghal.errors import HarnessError
 from ssinghal.profile.model import Profile
 from ssinghal.profile.replay import replay
@@ -47,7 +48,7 @@ def _replayed(file: Path) -> Profile:
 
     try:
         profile = replay(counted())
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"{file}:{line}: not a complete record of a profile ({error!r})") from error
     if not line:
         raise HarnessError(f"{file}: no records")
@@ -56,12 +57,13 @@ def _replayed(file: Path) -> Profile:
 
 def _records(file: Path) -> Iterator[dict[str, Any]]:
     """Yields the records of a file. A last line without an end was cut off when its process was killed, and is left out."""
-    with file.open() as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.endswith("\n"):
+    number = 0
+    try:
+        for number, line in enumerate(bounded_lines(file), 1):
+            if not line.endswith(b"\n"):
                 return
             try:
-                record = json.loads(line)
+                record = read_json(line.decode())
             except ValueError:
                 record = None
             if not isinstance(record, dict) or "k" not in record:
@@ -69,3 +71,7 @@ def _records(file: Path) -> Iterator[dict[str, Any]]:
             if record["k"] == "program" and record.get("version") != VERSION:
                 raise HarnessError(f"{file}:{number}: a profile of version {record.get('version')}; expected {VERSION}")
             yield record
+    except OSError as error:
+        raise HarnessError(f"cannot read {file}: {error.strerror}") from error
+    except ValueError as error:
+        raise HarnessError(f"{file}:{number + 1}: {error}") from error

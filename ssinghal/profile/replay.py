@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sys import intern
 from typing import Any
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.profile.address_map import memory_of
 from ssinghal.profile.model import Buffer, Call, Device, Difference, Memory, Profile, Program, Site, Span, Spec, Tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ssinghal.core.record import sentence
 from ssinghal.core.tensors import format_bytes
+from ssinghal.core.verdict import sentence
 from ssinghal.errors import LINE_LIMIT, cut
 from ssinghal.profile.failure import explain
 from ssinghal.profile.failure_text import failure_lines

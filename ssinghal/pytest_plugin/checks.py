@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import MESSAGE_LIMIT, Prediction, Record, Status, sentence
-from ssinghal.errors import HarnessError, cut
+from ssinghal.core.estimate import Prediction
+from ssinghal.core.record import Record
+from ssinghal.core.verdict import MESSAGE_LIMIT, Status, sentence
+from ssinghal.errors import DEVICE_ERRORS, cut, reason
 from ssinghal.estimation.baseline import disagreements, load_baseline
 from ssinghal.estimation.estimator import MemoryEstimate
 from ssinghal.pytest_plugin.recorder import STALE_PROPERTY
@@ -17,14 +19,12 @@ from ssinghal.pytest_plugin.settings import OomPolicy
 from ssinghal.pytest_plugin.state import RECORD, activate
 from ssinghal.runner.pool import Pool
 
-DEVICE_ERRORS = (HarnessError, OSError)  # why a device did not open
-
 
 def opened_pool(config: pytest.Config) -> Pool:
     try:
         return activate(config).pool()
     except DEVICE_ERRORS as error:
-        raise pytest.fail.Exception(str(error), pytrace=False) from None
+        raise pytest.fail.Exception(reason(error), pytrace=False) from None
 
 
 def recording(request: pytest.FixtureRequest) -> Callable[[Case], Record]:
@@ -33,10 +33,10 @@ def recording(request: pytest.FixtureRequest) -> Callable[[Case], Record]:
     def run(case: Case) -> Record:
         nodeid = request.node.nodeid
         try:
-            record = harness.submit(case).result()
+            record = harness.record(case)
         except DEVICE_ERRORS as error:
-            request.node.stash[RECORD] = harness.record_without_probe(case, nodeid, Status.ERROR, str(error))
-            raise pytest.fail.Exception(str(error), pytrace=False) from None
+            request.node.stash[RECORD] = harness.record_without_probe(case, nodeid, Status.ERROR, reason(error))
+            raise pytest.fail.Exception(reason(error), pytrace=False) from None
         request.node.stash[RECORD] = harness.record_json(case, record, nodeid)
         if record.left_allocated:
             pytest.fail(f"the call left device memory allocated: {dict(record.left_allocated)} B per bank", pytrace=False)
@@ -45,8 +45,8 @@ def recording(request: pytest.FixtureRequest) -> Callable[[Case], Record]:
     return run
 
 
-def comparing(request: pytest.FixtureRequest, memory_record: Callable[[Case], Record]) -> Callable[[Case], None]:
-    harness = activate(request.config)
+def comparing(config: pytest.Config, memory_record: Callable[[Case], Record]) -> Callable[[Case], None]:
+    harness = activate(config)
 
     def check(case: Case) -> None:
         __tracebackhide__ = True  # so that a skip is reported at the test, not here

@@ -35,6 +35,7 @@ OPTIONS = (
     Option("device", "auto", "auto, silicon, simulator or virtual; golden: no device, values only, for development"),
     Option("memory", None, "put operands into dram or l1 instead of where the catalog says"),
     Option("placements", None, "run each call once per placement, comma-separated: dram, l1, height, l1:block@8x8 …"),
+    Option("dtypes", None, "run each call once per dtype of its operands, comma-separated, as bfloat16,bfloat8_b"),
     Option("weights", None, "dtype of the weights of convolutions and matrix products"),
     Option(
         "policy",
@@ -44,9 +45,10 @@ OPTIONS = (
     Option(
         "results", None, "folder of the runs: writes <run>/run.json, records.jsonl and summary.txt there, and the link latest"
     ),
-    Option("timeout", 120.0, "seconds one case may take on the device"),
+    Option("timeout", 120.0, "processor seconds of one case on the device (up to 20 times as long by the clock)"),
     Option("host-tiles", 200_000, "skip reshapes for which TTNN maps more tiles on the host"),
     Option("max-bytes", None, "leave out cases whose largest operand has more logical bytes"),
+    Option("shard", None, "only part K/N of the cases whose tests are selected, as 2/8 (see ssinghal merge)"),
     Option("sample", None, "at most N cases of each operator, spread over their sizes"),
     Option("workers", None, "device processes (default: 2 on a virtual device, 1 on a real one)"),
 )
@@ -54,6 +56,7 @@ PROGRESS = Option("progress", None, "show one line of progress instead of a lett
 FLAGS = (
     PROGRESS,
     Option("ttnn-log", None, "let TTNN write its log to standard error"),
+    Option("incremental", None, "take what earlier runs in --oom-results have answered, and probe the rest"),
     Option("remedies", None, "search for what makes cases fit that run out of memory; their skips and records name it"),
 )
 LISTS = (

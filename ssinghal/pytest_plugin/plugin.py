@@ -9,13 +9,14 @@ hangs costs one case. Cases are probed ahead of the tests that need them.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ssinghal.errors import HarnessError, InvalidCase
+from ssinghal.errors import DEVICE_ERRORS, HarnessError, InvalidCase, reason
 from ssinghal.pytest_plugin.memory import hooks as memory_hooks
 from ssinghal.pytest_plugin.options import add_options, is_requested, shows_progress
 from ssinghal.pytest_plugin.recorder import RECORD_ATTRIBUTE, START_ATTRIBUTE, RecordCollector
@@ -33,6 +34,8 @@ OF_A_CASE = {"memory_record", "compare", "expect_oom", "estimate"}  # fixtures t
 ON_DEVICE = {"device", "memory_record"}
 NO_CASE = object()  # the one parameter of a test without a case in the chosen catalogs; such a test is left out
 STARTED = pytest.StashKey[bool]()
+FROZEN = pytest.StashKey[bool]()
+UNOPENED = pytest.StashKey[str]()  # why a device did not open
 SHOWN = pytest.StashKey[bool]()
 
 
@@ -47,6 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "op(name): set on every case, so that -m \"op(name='add')\" selects exactly")
     if not in_xdist(config):
         config.pluginmanager.register(RecordCollector(config), "ssinghal-recorder")
+    config.add_cleanup(lambda: _thaw(config))  # cleanups go backwards: this one is after the collections of pytest's own
     if not is_requested(config):
         return
     if shows_progress(config):
@@ -135,8 +139,37 @@ def _report_later(config: pytest.Config, fault: str) -> None:
     faults += [line for line in fault.splitlines() if line not in faults]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Keeps Python's garbage collector from going through cases and tests, which all remain, again and again."""
+    if active(session.config) is None or not gc.isenabled():
+        return (yield)
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Keeps Python's garbage collector from going through cases and tests while these run and when pytest ends."""
+    if active(session.config) is not None:
+        gc.collect()
+        gc.freeze()
+        session.config.stash[FROZEN] = True
+    return (yield)
+
+
+def _thaw(config: pytest.Config) -> None:
+    if FROZEN in config.stash:
+        gc.unfreeze()
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out operators that are not selected, and modules that have no case in the chosen catalogs."""
+    """Leaves out operators that are not selected, and modules that have no case in the chosen catalogs; then, as a part of what
+    every other option selects, all cases but those of the shard."""
     harness = active(config)
     if harness is None:
         return
@@ -147,6 +180,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         case = _case_of(item, harness)
         leave = _parameter(item) is NO_CASE or (case is not None and bool(wanted) and case.name not in wanted)
         (dropped if leave else kept).append(item)
+    harness.select_all(case for item in kept if (case := _case_of(item, harness)) is not None)
+    if (shard := harness.settings.shard) is not None:
+        others = [item for item in kept if (case := _case_of(item, harness)) is not None and not shard.has(case.key)]
+        dropped += others
+        left_out = set(others)
+        kept = [item for item in kept if item not in left_out]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
@@ -169,11 +208,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     try:
         harness.pool()
-    except (HarnessError, OSError) as error:  # why a device did not open
+    except DEVICE_ERRORS as error:
         if not in_xdist(config):
-            raise pytest.UsageError(str(error)) from error
-    if not in_xdist(config):  # there each process probes only what it is given
-        harness.probe_ahead()
+            raise pytest.UsageError(reason(error)) from error
+        config.stash[UNOPENED] = reason(error)
+    if in_xdist(config):  # there each process probes only what it is given
+        return
+    harness.probe_ahead()
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and harness.on_device and config.get_verbosity() >= 0:
+        reporter.write_line(f"ssinghal: {harness.probed_line()}")
 
 
 def _parameter(item: pytest.Item) -> object:
@@ -190,11 +234,23 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     config = item.config
     if report.when == "call" and RECORD in item.stash:
         setattr(report, RECORD_ATTRIBUTE, item.stash[RECORD])
+        del item.stash[RECORD]
     harness = active(config)
     if harness is not None and in_xdist(config) and STARTED not in config.stash:
         config.stash[STARTED] = True
-        setattr(report, START_ATTRIBUTE, {"tests": harness.tests, "device": harness.device_facts().to_json()})
+        fault = config.stash.get(UNOPENED, "")
+        setattr(report, START_ATTRIBUTE, {"tests": harness.tests, "fault": fault, **harness.start_json()})
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Drops what was kept for the test's case, if no other test needs it."""
+    done = yield
+    harness = active(item.config)
+    if harness is not None:
+        harness.ended(item.nodeid, shared=in_xdist(item.config))
+    return done
 
 
 # Fixtures -----------------------------------------------------------------------------------------------------------------
@@ -217,11 +273,11 @@ def memory_record(request: pytest.FixtureRequest, device: Pool) -> Callable[[Cas
 
 
 @pytest.fixture
-def compare(request: pytest.FixtureRequest, memory_record: Callable[[Case], Record]) -> Callable[[Case], None]:
+def compare(pytestconfig: pytest.Config, memory_record: Callable[[Case], Record]) -> Callable[[Case], None]:
     """TTNN must take the call and return what it should; on a device that computes, torch's values too. An OOM skips."""
     from ssinghal.pytest_plugin import checks
 
-    return checks.comparing(request, memory_record)
+    return checks.comparing(pytestconfig, memory_record)
 
 
 @pytest.fixture

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ssinghal.catalog.expansion import expand
-from ssinghal.catalog.loader import load_catalogs
-from ssinghal.catalog.placements import in_placements, parse_placements
-from ssinghal.catalog.sampling import sample
+from ssinghal.catalog.choosing import Choice
+from ssinghal.catalog.placements import parse_placements
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
-from ssinghal.core.parsing import dtype_named, one_of, seconds, tensor_memory, whole_number
-from ssinghal.core.tensors import TextEnum
+from ssinghal.core.case_sets import Shard
+from ssinghal.core.parsing import dtype_named, dtypes_named, one_of, seconds, tensor_memory, whole_number
+from ssinghal.core.tensors import DType, TextEnum
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.operators import suite_name
@@ -38,12 +37,19 @@ def _policy(text: str) -> OomPolicy:
     return one_of(OomPolicy, "policy", text)
 
 
+def _board(text: str) -> str:
+    name = board_name(text)
+    load_board(name)
+    return name
+
+
 # Each makes the value of a text, or raises InvalidCase.
 READERS: Mapping[str, Callable[[str], Any]] = {
-    "board": board_name,
+    "board": _board,
     "device": str,
     "memory": tensor_memory,
     "placements": parse_placements,
+    "dtypes": dtypes_named,
     "weights": dtype_named,
     "policy": _policy,
     "results": Path,
@@ -51,6 +57,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "host-tiles": whole_number,
     "max-bytes": whole_number,
     "sample": whole_number,
+    "shard": Shard.parse,
     "workers": whole_number,
 }
 
@@ -77,21 +84,28 @@ class PluginSettings:
         self.policy = OomPolicy(self.get("policy"))
         self.board = load_board(self.get("board"))
         self.remedies = self._flags["remedies"]
+        self.incremental = self._flags["incremental"]
+        if self.incremental and self.get("results") is None:
+            raise HarnessError("--oom-incremental takes answers from the runs in --oom-results: name that folder")
         self.choice = choose_device(self.get("device"), self.board.name, golden=True, ttnn_log=self._flags["ttnn-log"])
         self.pool_options = self._pool_options()
         self.operators = {suite_name(name) for name in self._lists["op"]}
-        catalogs = load_catalogs(self._lists["catalog"] or None)
         self.placements: tuple[str, ...] = self.get("placements") or ()
+        self.dtypes: tuple[DType, ...] = self.get("dtypes") or ()
+        self.shard: Shard | None = self.get("shard")
         if self.get("memory") is not None and self.placements:
             raise HarnessError("--oom-memory and --oom-placements both place the operands: give one of them")
-        expansion = expand(catalogs, memory=self.get("memory"), max_bytes=self.get("max-bytes"))
-        self.unmapped = expansion.unmapped
+        choice = Choice(
+            tuple(self._lists["catalog"]),
+            memory=self.get("memory"),
+            max_bytes=self.get("max-bytes"),
+            per_operator=self.get("sample"),
+            placements=self.placements,
+            weights=self.get("weights"),
+            dtypes=self.dtypes,
+        )
+        cases, self.unmapped = choice.of_all_shards(self.board)
         self.cases: dict[str, list[Case]] = {}
-        cases: Sequence[Case] = expansion.cases
-        if self.get("sample") is not None:
-            cases = sample(cases, self.get("sample"))
-        if self.placements or self.get("weights") is not None:
-            cases = in_placements(cases, self.placements, self.get("weights"))
         for case in cases:
             if self.board.arch != CARDS_ARCH:
                 case = replace(case, known_oom=None)

@@ -29,7 +29,10 @@ def activate(config: pytest.Config) -> Harness:
         from ssinghal.pytest_plugin.session import Harness
         from ssinghal.pytest_plugin.settings import PluginSettings
 
-        config.stash[HARNESS] = Harness(PluginSettings(config))
+        harness = Harness(PluginSettings(config))
+        if not in_xdist(config):  # there the controller has done so
+            harness.index_earlier_runs()
+        config.stash[HARNESS] = harness
     return config.stash[HARNESS]
 
 

@@ -16,11 +16,15 @@ from typing import Any
 
 from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.json_values import fields_of, plain
-from ssinghal.core.record import Outcome, Record, Resource, Status, Usage
+from ssinghal.core.measured import Usage
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import TextEnum
+from ssinghal.core.verdict import Outcome, Resource, Status
 from ssinghal.runs.change_kinds import ChangeKind
 from ssinghal.runs.diff import Change, Changes
-from ssinghal.runs.reader import RecordGroup, Run, identity_of
+from ssinghal.runs.parsing import identity_of
+from ssinghal.runs.reader import RecordGroup, Run
+from ssinghal.runs.stored import with_usage
 
 _ROOM = ("free_bytes", "bank_bytes", "limit_bytes", "tensor_address")
 
@@ -265,7 +269,7 @@ def _moved(bytes_: tuple[int | None, int | None]) -> int | None:
 def _comparable(run: Run) -> Run:
     """Returns the run without the kinds of its program buffers; all of them are in ``l1_total_bytes``."""
     (group,) = run.groups
-    records = tuple(replace(record, usage=_without_kinds(record.usage)) for record in group.records)
+    records = tuple(with_usage(record, _without_kinds(record.usage)) for record in group.records)
     return Run(run.path, run.head, (RecordGroup(group.setting, records, group.device),))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import jinja2
 
-from ssinghal.core.record import Outcome
+from ssinghal.core.verdict import Outcome
 from ssinghal.release_matrix.matrix import MatrixRow, Timeline, outcome_of
 from ssinghal.release_matrix.text import cell, change_text, outcome_rows, step_line
 from ssinghal.render import html

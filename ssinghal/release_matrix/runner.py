@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,15 +17,22 @@ from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.files import GrowingFile, write_whole
 from ssinghal.core.json_values import plain
-from ssinghal.core.record import Record, RunInfo
+from ssinghal.core.record import Record
+from ssinghal.core.run_info import RunInfo
 from ssinghal.core.versions import now, package_versions
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import Release
 from ssinghal.errors import DeviceError, HarnessError
 from ssinghal.estimation.estimator import estimate
 from ssinghal.runner.pool import Pool
+from ssinghal.runner.probers import LocalProber
 from ssinghal.runner.tasks import PoolOptions
-from ssinghal.runs.reader import INFO, RECORDS, Run, Setting, read_run, stored_records
+from ssinghal.runs.folders import INFO, head_bytes
+from ssinghal.runs.line_files import RECORDS
+from ssinghal.runs.parsing import complete_records
+from ssinghal.runs.reader import Run
+from ssinghal.runs.setting import Setting
+from ssinghal.runs.stored import read_run_of_any_size
 from ssinghal.runs.writer import new_run
 
 NO_WORKER = "device"  # the stage of a record whose case was not run because no worker could start
@@ -69,8 +75,8 @@ class ReleaseFolder:
 
     def _check_options(self) -> None:
         try:
-            options = json.loads(self._info.read_bytes())["options"]
-        except (OSError, ValueError, LookupError, TypeError):
+            options = json.loads(head_bytes(self._info))["options"]
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             options = None
         if options != dict(self.options):
             actual = _options_text(options) if isinstance(options, dict) else f"no readable {INFO}"
@@ -79,13 +85,13 @@ class ReleaseFolder:
 
     def missing(self, cases: Sequence[Case]) -> list[Case]:
         """Returns the cases without a verdict of a device."""
-        records, _ = stored_records(self._lines) if self._lines.exists() else ([], [])
-        recorded = {(r.op, r.key) for r in records if Setting.of(r) == self._setting and r.stage != NO_WORKER}
+        records = complete_records(self._lines, []) if self._lines.exists() else ()
+        recorded = {(r.op, r.key) for _, r in records if Setting.of(r) == self._setting and r.stage != NO_WORKER}
         return [case for case in cases if (case.name, case.key) not in recorded]
 
     def run_of(self, cases: Sequence[Case]) -> Run:
         """Returns the run with the records of ``cases``, in this order. All of them must be there."""
-        run = read_run(self.path)
+        run = read_run_of_any_size(self.path)
         (group,) = (group for group in run.groups if group.setting == self._setting)
         by_case = {(record.op, record.key): record for record in group.records}
         return replace(run, groups=(replace(group, records=tuple(by_case[case.name, case.key] for case in cases)),))
@@ -142,9 +148,9 @@ def run_parts(
             raise DeviceError(f"ttnn {release.version}: {error}") from error
         with pool, folder.growing(pool.facts) as write:
             board = pool.facts.opened_board
-            submitted = {pool.submit(case): case for case in part.missing}
-            for done in as_completed(submitted):
-                record = replace(done.result(), estimate=estimate(submitted[done], board).stored())
+            answers = LocalProber(pool, pool.submit).answers(enumerate(part.missing), stopped=lambda: False)
+            for number, answer in answers:
+                record = replace(answer, estimate=estimate(part.missing[number], board).stored())
                 write(record)
                 on_record(record)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ssinghal.core.record import Record, Status
+from ssinghal.core.record import Record
+from ssinghal.core.verdict import Status
 from ssinghal.errors import cut
 from ssinghal.release_matrix.matrix import CaseChange, MatrixRow, ReleaseStep, Timeline, needs_bytes, room_bytes
 from ssinghal.render.tables import aligned, status_columns

@@ -8,8 +8,9 @@ from importlib.util import find_spec
 from typing import TypeVar
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import DecidedBy, Record, Status, Verdict
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import Board, BufferType, DType
+from ssinghal.core.verdict import DecidedBy, Status, Verdict
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import find_release
 from ssinghal.errors import HarnessError

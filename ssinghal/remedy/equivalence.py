@@ -15,8 +15,8 @@ from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import BufferType, DType, Shape
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.session import Session
 from ssinghal.operators.binding import bind
 from ssinghal.operators.dims import axes_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ssinghal.runner.pool import Pool
-from ssinghal.runner.sweep import Submit
+from ssinghal.runner.probers import Submit
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Prediction, Verdict
+from ssinghal.core.estimate import Prediction
 from ssinghal.core.tensors import Board, BufferType, TensorSpec, format_bytes
+from ssinghal.core.verdict import Verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import MemoryEstimate, estimate
 from ssinghal.operators.binding import BoundCall, bind

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from ssinghal.core.case import Case
 from ssinghal.core.closing import Closing
-from ssinghal.core.record import Record, Resource, Status
+from ssinghal.core.record import Record
 from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection, ValueComparison, WorkingRemedy
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.remedy.device_pools import DevicePools, why_no_values
 from ssinghal.remedy.search import Budget, Remedy
 from ssinghal.remedy.solver import Unsolved, solve

@@ -11,8 +11,8 @@ from importlib import import_module
 
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.core.tensors import Layout, Shape, format_shape
+from ssinghal.core.verdict import Status, Verdict, sentence
 from ssinghal.device.session import Session
 from ssinghal.operators import make_case, named
 from ssinghal.operators.binding import bind

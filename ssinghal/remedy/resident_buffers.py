@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ssinghal.core.files import is_file, read_limited
 from ssinghal.core.parsing import dtype_named, one_of, size_in_bytes
 from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec, ceil_div, round_up
 from ssinghal.errors import HarnessError, InvalidCase, unknown
 from ssinghal.operators.case_json import read_lines
 from ssinghal.remedy.trial import LiveSet, Resident
 
+MAX_LIVE_BYTES = 64 * 2**20
 _SIZE = re.compile(r"(\d+(?:\.\d+)?(?:B|KiB|MiB|GiB))@(dram|l1)")
 _KEYS = ("shape", "dtype", "layout", "memory", "bytes_per_bank")
 
@@ -36,9 +38,9 @@ def live_set(texts: Sequence[str], board: Board) -> LiveSet:
 def _of(text: str, board: Board) -> Iterator[Resident]:
     match = _SIZE.fullmatch(text)
     if match is None:
-        if "@" not in text and not Path(text).is_file():
+        if "@" not in text and not is_file(text):
             raise HarnessError(f"--live {text}: no such file, and not SIZE@MEMORY such as 400MiB@dram or 64KiB@l1")
-        if not Path(text).is_file():
+        if not is_file(text):
             raise HarnessError(f"--live {text}: expected SIZE@MEMORY in B, KiB, MiB or GiB: 400MiB@dram, 64KiB@l1; or a file")
         yield from _of_file(Path(text), board)
         return
@@ -55,7 +57,7 @@ def _of_file(path: Path, board: Board) -> Iterator[Resident]:
             raise InvalidCase(f"a JSON {type(fields).__name__}; {expected}")
         return _of_line(fields, board)
 
-    yield from read_lines(path, path.read_text(encoding="utf-8", errors="replace").splitlines(), parse)
+    yield from read_lines(path, read_limited(path, MAX_LIVE_BYTES).decode("utf-8", "replace").splitlines(), parse)
 
 
 def _of_line(fields: dict[str, Any], board: Board) -> Resident:

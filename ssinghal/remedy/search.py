@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ssinghal.core.record import DecidedBy, Resource, Status, Verdict
+from ssinghal.core.verdict import DecidedBy, Resource, Status, Verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.binding import bind
 from ssinghal.remedy.placements import bare
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.strategies.placement import HOST_TILES, L1_SMALL, Strategy, StrategyResult
 from ssinghal.remedy.strategies.registry import STRATEGIES
+from ssinghal.remedy.strategies.residents import L1_SMALL
+from ssinghal.remedy.strategies.strategy import HOST_TILES, Strategy, StrategyResult
 from ssinghal.remedy.trial import Impact, Trial, TrialResult
 
 Run = Callable[[Trial], TrialResult]

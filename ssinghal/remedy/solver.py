@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from packaging.version import Version
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import DecidedBy, Status, Usage, Verdict
+from ssinghal.core.measured import Usage
 from ssinghal.core.tensors import BufferType, DType
+from ssinghal.core.verdict import DecidedBy, Status, Verdict
 from ssinghal.device.releases import added_releases, installed_release
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.operator_info import WEIGHTS_DTYPE
@@ -144,11 +145,12 @@ def solve_all(
     *,
     measured: bool = False,
 ) -> Iterator[RemedyReport | Unsolved]:
-    """Solves cases in parallel, one per worker, and yields the results in the order of the cases."""
-    with ThreadPoolExecutor(pools.options.workers, "remedy") as executor:
+    """Solves cases in parallel, one per worker, and yields the results in the order of the cases. Where the caller stops early,
+    running searches end once it closes ``pools``."""
+    executor = ThreadPoolExecutor(pools.options.workers, "remedy")
+    try:
         futures = [executor.submit(solve, case, pools, budget, live, verdict, measured=measured) for case, verdict in cases]
-        try:
-            for future in futures:
-                yield future.result()
-        finally:
-            executor.shutdown(wait=True, cancel_futures=True)
+        for future in futures:
+            yield future.result()
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)

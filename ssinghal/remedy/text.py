@@ -8,8 +8,8 @@ from typing import Any
 
 from ssinghal.core.boards import DEFAULT_BOARD, load_board
 from ssinghal.core.case import call_text
-from ssinghal.core.record import sentence
 from ssinghal.core.tensors import ONE_CHIP, BufferType, format_bytes, format_shape
+from ssinghal.core.verdict import sentence
 from ssinghal.operators.binding import bind
 from ssinghal.precision.storage_error import StorageLoss
 from ssinghal.remedy.equivalence import ValueCheck

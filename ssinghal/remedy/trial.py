@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import PlacedTensor, Status, Verdict
+from ssinghal.core.measured import PlacedTensor
 from ssinghal.core.tensors import BufferType, TensorSpec, TextEnum
+from ssinghal.core.verdict import Status, Verdict
 
 
 class Impact(TextEnum):

@@ -10,8 +10,9 @@ from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.record import DecidedBy, PlacedTensor, Resource, Status, Verdict
+from ssinghal.core.measured import PlacedTensor
 from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec, ceil_div
+from ssinghal.core.verdict import DecidedBy, Resource, Status, Verdict
 from ssinghal.device.call_recorder import Transcript
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import Session

@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from ssinghal.core.record import Outcome, Resource, Status
+from ssinghal.core.verdict import Outcome, Resource, Status
 
 _BASE = """\
 <!doctype html>
@@ -34,6 +34,7 @@ _BASE = """\
 </body>
 </html>
 """
+_BY_SCRIPT = "'strict-dynamic'"
 _NOT_IN_SCRIPTS = {ord(c): f"\\u{ord(c):04x}" for c in "<>&"}  # json itself escapes everything that is not ASCII
 
 
@@ -57,25 +58,34 @@ def asset(package: str, path: str) -> str:
 
 
 def page(
-    template: jinja2.Template, *, title: str, style: str, scripts: Sequence[str] = (), data: Any = None, **more: Any
+    template: jinja2.Template,
+    *,
+    title: str,
+    style: str,
+    scripts: Sequence[str] = (),
+    data: Any = None,
+    loads_parts: bool = False,
+    **more: Any,
 ) -> str:
     """Returns the HTML of ``template``, which may use the values in ``more``. ``scripts`` share one scope; ``data`` is the JSON
-    in the element of that id."""
+    in the element of that id. ``loads_parts``: whether the scripts may load others, which markup never may."""
     script = "\n".join(['(() => {\n"use strict";', *scripts, "})();\n"]) if scripts else ""
     html = template.render(
         title=title,
-        policy=Markup(content_policy(style, script)),
+        policy=Markup(content_policy(style, script, loads_parts)),
         style=Markup(style),
         script=Markup(script),
         data=Markup(script_data(data)),
+        loads_parts=loads_parts,
         **more,
     )
     return html.encode("utf-8", "replace").decode()  # JSON can hold half of a surrogate pair, a file cannot
 
 
-def content_policy(style: str, script: str) -> str:
-    """Returns a policy under which a browser uses this one inline style and script, and loads nothing."""
-    scripts = f"script-src {_hash(script)}; " if script else ""
+def content_policy(style: str, script: str, loads_parts: bool = False) -> str:
+    """Returns a policy under which a browser uses this one inline style and script, and loads nothing; with ``loads_parts``,
+    only scripts that this script adds as elements, wherever the page is, in a folder or on a server."""
+    scripts = f"script-src {_hash(script)}{' ' + _BY_SCRIPT if loads_parts else ''}; " if script else ""
     return f"default-src 'none'; style-src {_hash(style)}; {scripts}base-uri 'none'; form-action 'none'"
 
 

@@ -6,12 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from ssinghal.core.record import Resource, Status
-
-
-def totals(records: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """Counts records by status; the values add up to the number of records."""
-    return Counter(str(record["status"]) for record in records)
+from ssinghal.core.verdict import Resource, Status
 
 
 def status_columns(seen: Iterable[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
@@ -23,17 +18,37 @@ def status_columns(seen: Iterable[tuple[str, str | None]]) -> list[tuple[str, st
     return [column for column in columns if column in present]
 
 
-def summary_rows(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Returns a header, a row per operator name and a row of sums: cases, then a column for each status and OOM resource."""
-    counted: dict[str, Counter[tuple[str, str | None]]] = {}
-    for record in records:
-        kind = (str(record["status"]), record.get("resource") if record["status"] == Status.OOM.value else None)
-        counted.setdefault(str(record["op"]), Counter())[kind] += 1
-    sums: Counter[tuple[str, str | None]] = sum(counted.values(), Counter())
-    shown = status_columns(sums)
-    header = ["operator", "cases", *(f"oom {r}" if r else s for s, r in shown)]
-    rows = [[name, str(sum(c.values())), *(str(c[k] or "") for k in shown)] for name, c in sorted(counted.items())]
-    return [header, *rows, ["total", str(sum(sums.values())), *(str(sums[k]) for k in shown)]]
+class OutcomeCounts:
+    """Counts records by operator name, status and OOM resource, one by one."""
+
+    def __init__(self) -> None:
+        self._counted: dict[str, Counter[tuple[str, str | None]]] = {}
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        self.add_cases(str(record["op"]), str(record["status"]), record.get("resource"), 1)
+
+    def add_cases(self, op: str, status: str, resource: str | None, cases: int) -> None:
+        kind = (status, resource if status == Status.OOM.value else None)
+        self._counted.setdefault(op, Counter())[kind] += cases
+
+    @property
+    def totals(self) -> Counter[str]:
+        """Records by status."""
+        counts: Counter[str] = Counter()
+        for (status, _), cases in self._sums().items():
+            counts[status] += cases
+        return counts
+
+    def rows(self) -> list[list[str]]:
+        """Returns a header, a row per operator name and a row of sums: cases, then a column per status and OOM resource."""
+        sums = self._sums()
+        shown = status_columns(sums)
+        header = ["operator", "cases", *(f"oom {r}" if r else s for s, r in shown)]
+        rows = [[name, str(sum(c.values())), *(str(c[k] or "") for k in shown)] for name, c in sorted(self._counted.items())]
+        return [header, *rows, ["total", str(sum(sums.values())), *(str(sums[k]) for k in shown)]]
+
+    def _sums(self) -> Counter[tuple[str, str | None]]:
+        return sum(self._counted.values(), Counter())
 
 
 def percent(share: float) -> str:

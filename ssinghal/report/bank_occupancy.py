@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.record import Record, Resource, Usage
+from ssinghal.core.measured import Usage
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import Board, BufferType, TextEnum, format_bytes
+from ssinghal.core.verdict import Resource
 from ssinghal.errors import InvalidCase
 from ssinghal.runs.reader import RecordGroup
 

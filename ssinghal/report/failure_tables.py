@@ -98,15 +98,16 @@ def advice_table(c: GroupReport) -> Markup:
 
 def searched_table(c: GroupReport) -> Markup:
     """Lists the remedies that searches found, by how often they are a case's first; failing cases without a remedy last."""
-    first: dict[tuple[str, str], list[Record]] = {}
-    for _, searched in c.searched:
-        first |= {(w.contract, w.lever): first.get((w.contract, w.lever), []) for w in searched.found}
-    for record, searched in c.searched:
+    first: Counter[tuple[str, str]] = Counter()
+    found: Counter[tuple[str, str]] = Counter()
+    calls: Counter[tuple[str, str]] = Counter()
+    for record, searched in c.searches():
         key = (searched.first.contract, searched.first.lever) if searched.first else NO_REMEDY
-        first.setdefault(key, []).append(record)
-    found_for = Counter((w.contract, w.lever) for _, searched in c.searched for w in searched.found)
-    ordered = sorted(first.items(), key=lambda item: (item[0] == NO_REMEDY, -len(item[1]), -found_for[item[0]], item[0]))
-    rows = [[*key, len(rs), found_for[key] or None, sum(r.calls for r in rs)] for key, rs in ordered]
+        first[key] += 1
+        calls[key] += record.calls
+        found.update((w.contract, w.lever) for w in searched.found)
+    ordered = sorted({*first, *found}, key=lambda key: (key == NO_REMEDY, -first[key], -found[key], key))
+    rows = [[*key, first[key], found[key] or None, calls[key]] for key in ordered]
     return table(["contract", "remedy", "first for cases", "found for cases", "calls of models it is first for"], rows)
 
 

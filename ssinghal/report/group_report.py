@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,9 +31,9 @@ class GroupReport:
         return {(r.op, r.key): alternatives.of(r) for r in self.facts.oom}
 
     @cached_property
-    def _searches(self) -> Mapping[tuple[str, str], RemedyOutcome]:
-        """The last search of each case."""
-        return {(r.op, r.key): r.remedies for r in (*self.facts.oom, *self.tried) if r.remedies is not None}
+    def _searches(self) -> Mapping[tuple[str, str], Record]:
+        """The record with the last search of each case. What it found may be long, and is read when it is needed."""
+        return {(r.op, r.key): r for r in (*self.facts.oom, *self.tried) if r.was_searched}
 
     @property
     def probed_since(self) -> int:
@@ -46,13 +46,23 @@ class GroupReport:
 
     def searched_of(self, failing: Record) -> RemedyOutcome | None:
         """Returns the outcome of a search for remedies, if there was one."""
-        return self._searches.get((failing.op, failing.key))
+        record = self._searches.get((failing.op, failing.key))
+        return None if record is None else record.remedies
 
-    @cached_property
-    def searched(self) -> tuple[tuple[Record, RemedyOutcome], ...]:
-        """Failing cases whose remedies were searched for."""
-        outcomes = [(r, self.searched_of(r)) for r in self.facts.oom]
-        return tuple((r, searched) for r, searched in outcomes if searched is not None)
+    def was_searched(self, record: Record) -> bool:
+        return (record.op, record.key) in self._searches
+
+    @property
+    def searched(self) -> int:
+        """The number of failing cases whose remedies were searched for."""
+        return sum(map(self.was_searched, self.facts.oom))
+
+    def searches(self) -> Iterator[tuple[Record, RemedyOutcome]]:
+        """Yields the failing cases whose remedies were searched for, one by one with the outcome."""
+        for record in self.facts.oom:
+            searched = self.searched_of(record)
+            if searched is not None:
+                yield record, searched
 
     @cached_property
     def advice(self) -> tuple[Advice, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ssinghal.core.json_values import plain
@@ -13,9 +13,11 @@ from ssinghal.core.record import Record
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.operators import operators as registry
 from ssinghal.report.group_report import GroupReport
+from ssinghal.report.json_stream import Streamed
 from ssinghal.report.statistics import OperatorResults, Pair, Size, Statistics, TierResults, band_of, tiers_of
 from ssinghal.report.support_matrix import operator_mapping, support_matrix
 from ssinghal.runs.reader import Run
+from ssinghal.runs.stored import complete
 
 REPORT_SCHEMA = 1
 FAILURE_COLUMNS = (
@@ -70,7 +72,7 @@ def basic_operators(run: Run, reports: Sequence[GroupReport]) -> dict[str, Any]:
     return _of_groups(run, reports, of)
 
 
-def failures_csv(run: Run, reports: Sequence[GroupReport]) -> str:
+def failures_csv(run: Run, reports: Sequence[GroupReport]) -> Iterator[str]:
     """``oom_failures_detailed.csv``: a line for each failing case with ``FAILURE_COLUMNS``; unknown values are empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, FAILURE_COLUMNS, lineterminator="\r\n")
@@ -81,7 +83,10 @@ def failures_csv(run: Run, reports: Sequence[GroupReport]) -> str:
             row["remedies"] = report.remedies_of(record)
             row |= {name: "; ".join(row[name]) for name in ("tiers", "models", "callers", "remedies")}
             writer.writerow({name: _cell(row[name]) for name in FAILURE_COLUMNS})
-    return text.getvalue()
+            yield text.getvalue()
+            text.seek(0)
+            text.truncate()
+    yield text.getvalue()
 
 
 def _cell(value: object) -> object:
@@ -115,6 +120,8 @@ def _of_groups(run: Run, reports: Sequence[GroupReport], of: Callable[[GroupRepo
 
 def _without_memory(value: Any) -> Any:
     """Returns ``value`` with None for everything that a run of golden functions cannot know: it has no failures, nor none."""
+    if isinstance(value, Streamed):
+        return value.map(_without_memory)
     if isinstance(value, Mapping):
         return {key: None if key in _OF_MEMORY else _without_memory(inner) for key, inner in value.items()}
     return [_without_memory(inner) for inner in value] if isinstance(value, (list, tuple)) else value
@@ -155,18 +162,25 @@ def _oom(report: GroupReport) -> dict[str, Any]:
             for a in report.advice
         ],
         "searched": {
-            "cases": len(report.searched),
-            "first": Counter(s.first.contract if s.first else "none" for _, s in report.searched),
+            "cases": report.searched,
+            "first": Counter(s.first.contract if s.first else "none" for _, s in report.searches()),
         },
-        "failures": [
-            {**_failure(r), "alternatives": [
-                {"remedy": a.remedy.value, "answer": a.answer.value, "memory": a.memory.value,
-                 "bytes_per_bank": a.bytes_per_bank, "bank_bytes": a.bank_bytes}
-                for a in report.alternatives_of(r)
-            ], "searched": plain(searched) if (searched := report.searched_of(r)) is not None else None}
-            for r in facts.oom
-        ],
+        "failures": Streamed(lambda: (_answered_failure(report, record) for record in facts.oom)),
     }  # fmt: skip
+
+
+def _answered_failure(report: GroupReport, record: Record) -> dict[str, Any]:
+    alternatives = [
+        {"remedy": a.remedy.value, "answer": a.answer.value, "memory": a.memory.value,
+         "bytes_per_bank": a.bytes_per_bank, "bank_bytes": a.bank_bytes}
+        for a in report.alternatives_of(record)
+    ]  # fmt: skip
+    searched = report.searched_of(record)
+    return {
+        **_failure(record),
+        "alternatives": alternatives,
+        "searched": plain(searched) if searched is not None else None,
+    }
 
 
 def _analysis(report: GroupReport) -> dict[str, Any]:
@@ -177,14 +191,15 @@ def _analysis(report: GroupReport) -> dict[str, Any]:
             for operator in facts.operators
         ],
         "bytes": _statistics(facts.records),
-        "records": [
-            {
-                "op": r.op, "operator": r.operator, "id": r.id, "key": r.key, "shape": r.shape, "status": r.status.value,
-                "resource": r.resource.value if r.resource else None, "stage": r.stage, **_size(Size.of_shape(r)),
-                "usage": plain(r.usage), "shortfall_bytes": r.shortfall_bytes, "calls": r.calls,
-            }
-            for r in facts.records
-        ],
+        "records": Streamed(lambda: map(_case, facts.records)),
+    }
+
+
+def _case(r: Record) -> dict[str, Any]:
+    return {
+        "op": r.op, "operator": r.operator, "id": r.id, "key": r.key, "shape": r.shape, "status": r.status.value,
+        "resource": r.resource.value if r.resource else None, "stage": r.stage, **_size(Size.of_shape(r)),
+        "usage": plain(r.usage), "shortfall_bytes": r.shortfall_bytes, "calls": r.calls,
     }  # fmt: skip
 
 
@@ -240,6 +255,7 @@ def _models(report: GroupReport) -> list[dict[str, Any]]:
 
 def _failure(record: Record) -> dict[str, Any]:
     """Returns a failing case without its alternatives. The second size is that of the tensor that did not fit."""
+    record = complete(record)
     where, failed = Size.of_shape(record), record.failed
     return {
         "device_mode": record.device_mode,

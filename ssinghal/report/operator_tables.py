@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ssinghal.core.record import Record, Status
+from ssinghal.core.record import Record
+from ssinghal.core.verdict import Status
 from ssinghal.render.markdown import Markup, code, shape, size, table
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.result_tables import SIZE_COLUMNS, padded, sizes

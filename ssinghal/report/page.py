@@ -16,8 +16,10 @@ from typing import Any
 
 from ssinghal.core.case import Source
 from ssinghal.core.json_values import fields_of
-from ssinghal.core.record import FAULTS, Record, Resource, Status, Usage
+from ssinghal.core.measured import Usage
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import Board, format_shape
+from ssinghal.core.verdict import FAULTS, Resource, Status
 from ssinghal.operators.case_json import KEYS
 from ssinghal.render import html
 from ssinghal.report.bank_occupancy import Bar, Segment, bars_of, board_of
@@ -29,12 +31,12 @@ from ssinghal.report.placement_view import Placed, PlacementView, placement_view
 from ssinghal.report.statistics import Size
 from ssinghal.runs.change_kinds import TITLES, WORSE, ChangeKind
 from ssinghal.runs.diff import Changes
-from ssinghal.runs.reader import Run
+from ssinghal.runs.reader import RecordGroup, Run
 
 SCRIPTS = (
-    "dom.js", "names.js", "format.js", "unpack.js", "data.js", "state.js", "filters.js", "table.js", "bars.js",
-    "remedies.js", "breakdown.js", "changes.js", "overview.js", "matrix.js", "cases.js", "detail.js", "modules.js", "models.js",
-    "padding.js", "placements.js", "main.js",
+    "dom.js", "names.js", "format.js", "unpack.js", "data.js", "state.js", "filters.js", "parts.js", "table.js", "bars.js",
+    "remedies.js", "breakdown.js", "changes.js", "overview.js", "summary.js", "matrix.js", "cases.js", "detail.js",
+    "modules.js", "models.js", "padding.js", "placements.js", "main.js",
 )  # fmt: skip
 DETAIL_CASES = 500  # in a part of details
 _TEXTS = ("id", "op", "operator", "status", "resource", "stage", "memory", "sentence")
@@ -51,12 +53,18 @@ def page(
     ``changes``: since the run before, if there is one. ``reports``: of the run's groups, if they exist already.
     ``other_files``: names of files in the folder of the page.
     """
+    return html_of(run, page_data(run, changes, reports, other_files))
+
+
+def html_of(run: Run, data: dict[str, Any], *, loads_parts: bool = False) -> str:
+    """Returns the HTML with ``data``. ``loads_parts``: whether its script may load others."""
     return html.page(
         html.templates("ssinghal.report").get_template("page.html.j2"),
         title=f"{run.id}: memory verdicts",
         style=html.asset("ssinghal.report", "assets/page.css"),
         scripts=[html.asset("ssinghal.report", f"assets/{name}") for name in SCRIPTS],
-        data=page_data(run, changes, reports, other_files),
+        data=data,
+        loads_parts=loads_parts,
     )
 
 
@@ -67,6 +75,13 @@ def page_data(
     views = {view.setting: view for view in placement_views(run)}
     reports = reports or [GroupReport(group) for group in run.groups]
     groups = [_group(report, views.get(str(report.group.setting))) for report in reports]
+    return run_data(run, changes_data(changes) if changes is not None else None, groups, other_files)
+
+
+def run_data(
+    run: Run, changes: dict[str, Any] | None, groups: Sequence[dict[str, Any]], other_files: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the data of the page, which has ``groups``."""
     return {
         "run": {
             "id": run.id,
@@ -77,9 +92,20 @@ def page_data(
         "faults": [status.value for status in FAULTS],
         "line": list(KEYS),
         "peaks": list(_PEAKS),
-        "changes": _changes(changes) if changes is not None else None,
+        "changes": changes,
         "files": list(other_files),
-        "groups": groups,
+        "groups": list(groups),
+    }
+
+
+def group_head(group: RecordGroup) -> dict[str, Any]:
+    """Returns what the page has of a group besides its cases."""
+    setting = group.setting
+    return {
+        "setting": str(setting),
+        "board": setting.board,
+        "numerics": group.numerics,
+        "measuresMemory": setting.measures_memory,
     }
 
 
@@ -92,16 +118,13 @@ def _group(report: GroupReport, placement_view: PlacementView | None = None) -> 
         if number % DETAIL_CASES == 0:
             details.append(Part())
         bars = bars_of(record, board) if board is not None else ()
-        remedies = _remedies(record, report) if record.is_oom else []
-        _add_case(cases, record, report, board, bars, remedies)
-        tensors.add(tensors=_tensors(record, tensors))
-        _add_details(details[-1], record, bars, remedies)
+        remedies = remedies_of(record, report) if record.is_oom else []
+        add_case(cases, record, report, board, bars, remedies)
+        tensors.add(tensors=tensors_of(record, tensors))
+        add_details(details[-1], record, bars, remedies)
     return {
-        "setting": str(group.setting),
-        "board": group.setting.board,
-        "numerics": group.numerics,
-        "measuresMemory": group.setting.measures_memory,
-        "placements": _placements(placement_view) if placement_view is not None else None,
+        **group_head(group),
+        "placements": placements_data(placement_view) if placement_view is not None else None,
         "cases": cases.packed(),
         "tensors": tensors.packed(),
         "details": [part.packed() for part in details],
@@ -109,7 +132,7 @@ def _group(report: GroupReport, placement_view: PlacementView | None = None) -> 
     }
 
 
-def _placements(view: PlacementView) -> dict[str, Any]:
+def placements_data(view: PlacementView) -> dict[str, Any]:
     """Returns the placement view: of each model its counts, and its calls with [case, what stops it, headroom, reason] for
     each placement."""
     return {
@@ -145,7 +168,7 @@ def _placed(placed: Placed | None) -> list[Any] | None:
     ]
 
 
-def _add_case(
+def add_case(
     part: Part, record: Record, report: GroupReport, board: Board | None, bars: Sequence[Bar], remedies: Sequence[_Remedy]
 ) -> None:
     """Adds what the views list, filter and sort. Only cases that ran have a ``load``."""
@@ -162,14 +185,14 @@ def _add_case(
         lacks=record.shortfall_bytes,
         load=round(max(bar.load for bar in bars), 4) if bars and record.status in _RAN else None,
         helps=[part.text(change) for change, helps, _ in remedies if helps],
-        searched=int(report.searched_of(record) is not None),
+        searched=int(report.was_searched(record)),
         left=sum(record.left_allocated.values()),
         calls=record.calls,
         sources=[_source(source, part) for source in record.sources],
     )
 
 
-def _add_details(part: Part, record: Record, bars: Sequence[Bar], remedies: Sequence[_Remedy]) -> None:
+def add_details(part: Part, record: Record, bars: Sequence[Bar], remedies: Sequence[_Remedy]) -> None:
     """Adds what only the panel of a selected case shows."""
     part.add(
         **{name: part.text(getattr(record, name)) for name in _DETAIL_TEXTS},
@@ -207,7 +230,7 @@ def _needed_bytes(record: Record, board: Board | None) -> int | None:
     return record.program_bytes - board.reserved_base_bytes
 
 
-def _tensors(record: Record, part: Part) -> list[list[int | None]]:
+def tensors_of(record: Record, part: Part) -> list[list[int | None]]:
     """Returns [label, tensor, bytes booked per bank] of the tensors known by arithmetic, then of all others that were
     placed."""
     booked = {tensor.label: tensor.booked_bytes for tensor in record.tensors}
@@ -240,7 +263,7 @@ def _bar(bar: Bar, part: Part) -> list[Any]:
 _Remedy = tuple[str, bool, str]  # a change, whether the case is known to fit with it, details
 
 
-def _remedies(failing: Record, report: GroupReport) -> list[_Remedy]:
+def remedies_of(failing: Record, report: GroupReport) -> list[_Remedy]:
     """Returns each remedy that a search found; without a search, each change of placement."""
     searched = report.searched_of(failing)
     if searched is None:
@@ -259,7 +282,7 @@ def _source(source: Source, part: Part) -> list[Any]:
     return [number, source.count, modules, [source.other_modules, source.other_calls]]
 
 
-def _changes(changes: Changes) -> dict[str, Any]:
+def changes_data(changes: Changes) -> dict[str, Any]:
     """Returns the changes by the settings of the later run. ``compared``: settings that the earlier run has, too."""
     now = {before: after for before, after in changes.settings}
     rows = [

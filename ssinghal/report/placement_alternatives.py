@@ -6,7 +6,6 @@ Nothing is guessed: a placement was probed in the same run, or its tensors and p
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +13,14 @@ from functools import cache
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, OutputMemory, Placement
-from ssinghal.core.record import Prediction, Record, Status
+from ssinghal.core.estimate import Prediction
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import Board, BufferType, Layout, TextEnum
+from ssinghal.core.verdict import Status
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import MemoryEstimate, estimate
-from ssinghal.runs.reader import case_or_none
+from ssinghal.runs.parsing import case_or_none
+from ssinghal.runs.stored import complete
 
 
 class PlacementRemedy(TextEnum):
@@ -42,7 +44,7 @@ class Answer(TextEnum):
     NO_VERDICT = "tried, no verdict"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # two for each failing case of a run
 class Alternative:
     """A remedy and its answer. ``bytes_per_bank``: of all tensors in the memory they would be placed in, by arithmetic."""
 
@@ -64,9 +66,12 @@ class Alternatives:
     """
 
     def __init__(self, records: Iterable[Record], tried: Iterable[Record] = ()) -> None:
-        self._same_call: dict[str, list[Record]] = defaultdict(list)
-        for record in (*records, *tried):
-            self._same_call[_call(record)].append(record)
+        every = (*records, *tried)
+        failing = {record.call_digest for record in every if record.is_oom}
+        self._same_call: dict[bytes, list[Record]] = defaultdict(list)
+        for record in every:
+            if record.call_digest in failing:
+                self._same_call[record.call_digest].append(record)
 
     def of(self, record: Record) -> tuple[Alternative, ...]:
         """Returns the answer of each remedy that applies. Empty for a board or an operator that this version does not have."""
@@ -78,11 +83,12 @@ class Alternatives:
         return tuple({case.key: case for alternative, case in pairs if alternative.answer is Answer.UNKNOWN}.values())
 
     def _answered(self, record: Record) -> Iterator[tuple[Alternative, Case]]:
-        case = case_or_none(record)
+        known = complete(record)
+        case = case_or_none(known)
         board = _board(record.board)
         if case is None or board is None:
             return
-        padded = any(a.padding_factor > 1 for a in record.allocations)
+        padded = any(a.padding_factor > 1 for a in known.allocations)
         for remedy in PlacementRemedy:
             changed = _changed(case, remedy, padded=padded)
             predicted = None if changed is None else _complete_estimate(changed, board)
@@ -99,7 +105,7 @@ class Alternatives:
         """Returns the answer of the records of the changed call, preferring a fit, then an OOM. None if it was not tried."""
         answers = [
             _TRIED.get(other.status, Answer.NO_VERDICT)
-            for other in self._same_call[_call(record)]
+            for other in self._same_call[record.call_digest]
             if other is not record and (case := case_or_none(other)) is not None and _placed(case) == _placed(changed)
         ]
         return min(answers, key=list(Answer).index, default=None)
@@ -165,11 +171,6 @@ def _changed(case: Case, remedy: PlacementRemedy, *, padded: bool) -> Case | Non
             return None
         placement = replace(placement, layout=Layout.ROW_MAJOR)
     return replace(case, placement=placement)
-
-
-def _call(record: Record) -> str:
-    """Returns the call without its placement."""
-    return json.dumps([record.operator, record.inputs, dict(record.attrs)], sort_keys=True)
 
 
 def _placed(case: Case) -> Placement:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ssinghal.core.record import Record, Resource, Status, Usage
+from ssinghal.core.measured import Usage
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import Board, BufferType, TextEnum, format_shape
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.errors import InvalidCase, cut
 from ssinghal.operators import find_operator
 from ssinghal.report.bank_occupancy import board_of

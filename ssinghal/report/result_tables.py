@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ssinghal.core.record import EstimatedTensor, Record, Status
+from ssinghal.core.estimate import EstimatedTensor
+from ssinghal.core.record import Record
+from ssinghal.core.tensors import Shape
+from ssinghal.core.verdict import Status
 from ssinghal.operators import operators as registry
 from ssinghal.render.markdown import Markup, Number, code, names, shape, share, size, table, text
 from ssinghal.render.tables import status_columns
@@ -35,17 +38,22 @@ def operator_status(c: GroupReport) -> Markup:
 
 def patterns(c: GroupReport) -> Markup:
     """Groups cases that do not fit by status, resource and stage; the one with most missing bytes is the example."""
-    alike: dict[tuple[str, str, str], list[Record]] = {}
-    for r in c.facts.records:
-        if r.status not in (Status.FITS, Status.AGREES):
-            what = r.resource.value if r.resource else r.error_type
-            alike.setdefault((r.status.value, what, r.stage.rstrip(" 0123456789")), []).append(r)
     rows: list[list[object]] = []
-    for (status, what, stage), records in sorted(alike.items(), key=lambda item: (-len(item[1]), item[0])):
+    for (status, what, stage), records in alike(c.facts.records):
         example = max(records, key=lambda r: r.shortfall_bytes or 0)
         ops = names(sorted({r.op for r in records}))
         rows.append([status, what, stage, len(records), ops, code(f"{example.op} {example.id}"), example.sentence])
     return table(["status", "what", "while placing", "cases", "operators", "example", "message"], rows)
+
+
+def alike(records: Iterable[Record]) -> list[tuple[tuple[str, str, str], list[Record]]]:
+    """Returns the cases that do not fit by status, what ran out or the error, and stage; the most frequent first."""
+    found: dict[tuple[str, str, str], list[Record]] = {}
+    for r in records:
+        if r.status not in (Status.FITS, Status.AGREES):
+            what = r.resource.value if r.resource else r.error_type
+            found.setdefault((r.status.value, what, r.stage.rstrip(" 0123456789")), []).append(r)
+    return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
 def statistics(c: GroupReport) -> Markup:
@@ -59,7 +67,7 @@ def statistics(c: GroupReport) -> Markup:
         ("failing cases: missing bytes, per bank or core", (r.shortfall_bytes for r in c.facts.oom)),
         ("failing pairs: logical bytes of the shape", (p.size.logical_bytes for p in c.facts.pairs)),
         ("failing pairs: allocated bytes of the shape", (p.size.allocated_bytes for p in c.facts.pairs)),
-        ("fitting cases: allocated bytes of all tensors", (sum(t.allocated_bytes for t in r.tensors) for r in fitting)),
+        ("fitting cases: allocated bytes of all tensors", (r.placed_bytes for r in fitting)),
         ("fitting cases: peak of L1 tensors, per bank", (u.l1_bytes for u in usage)),
         ("fitting cases: the same with program buffers, per core, as captured", (u.l1_total_bytes for u in usage)),
         ("fitting cases: peak of DRAM, per bank", (u.dram_bytes for u in usage)),
@@ -74,18 +82,28 @@ def statistics(c: GroupReport) -> Markup:
 
 def largest_tensors(c: GroupReport) -> Markup:
     """Lists the operands and results with the most allocated bytes, whether they fit or not; one row per shape."""
-    largest: dict[tuple[int, ...], tuple[EstimatedTensor, Record]] = {}
-    for record in c.facts.records:
-        for allocation in record.allocations:
-            kept = largest.get(allocation.shape)
-            if kept is None or allocation.allocated_bytes > kept[0].allocated_bytes:
-                largest[allocation.shape] = allocation, record
-    chosen = sorted(largest.values(), key=lambda pair: -pair[0].allocated_bytes)[:MAX_SHAPES]
+    chosen = _largest_by_shape(c.facts.records, MAX_SHAPES)
     rows: list[list[object]] = []
     for a, r in chosen:
         taken = Size(a.logical_bytes, a.allocated_bytes, a.bytes_per_bank)
         rows.append([shape(a.shape), *sizes(taken), a.padding_cause, code(r.op), a.label, a.memory, r.status.value])
     return table(["shape as placed", *SIZE_COLUMNS, "padded by", "operator", "tensor", "placed in", "status"], rows)
+
+
+def _largest_by_shape(records: Sequence[Record], count: int) -> list[tuple[EstimatedTensor, Record]]:
+    """Returns the largest tensor of each of ``count`` shapes, the first of several equal ones. Looks at the records with the
+    largest tensors only."""
+    best: dict[Shape, tuple[int, int, EstimatedTensor]] = {}
+    for number in sorted(range(len(records)), key=lambda n: -records[n].largest_bytes):
+        largest = sorted((allocated for allocated, *_ in best.values()), reverse=True)[:count] if len(best) >= count else ()
+        if not records[number].largest_bytes or (largest and records[number].largest_bytes < largest[-1]):
+            break
+        for allocation in records[number].allocations:
+            kept = best.get(allocation.shape)
+            if kept is None or (allocation.allocated_bytes, -number) > (kept[0], -kept[1]):
+                best[allocation.shape] = allocation.allocated_bytes, number, allocation
+    chosen = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))[:count]
+    return [(allocation, records[number]) for _, (_, number, allocation) in chosen]
 
 
 def catalogs(c: GroupReport) -> Markup:

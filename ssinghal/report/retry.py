@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.files import refuse_links
 from ssinghal.core.record import Record
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import Release, find_release, installed_release
@@ -19,7 +20,9 @@ from ssinghal.errors import HarnessError
 from ssinghal.report.placement_alternatives import Alternatives
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
-from ssinghal.runs.reader import RecordGroup, Run, Setting, case_or_none, stored_records
+from ssinghal.runs.parsing import case_or_none, stored_records
+from ssinghal.runs.reader import RecordGroup, Run
+from ssinghal.runs.setting import Setting
 
 REMEDIES = "remedies.jsonl"
 Progress = Callable[[Iterable[Record], int], Iterable[Record]]
@@ -69,7 +72,7 @@ def search_remedies(run: Run, progress: Progress = lambda records, _: records) -
     from ssinghal.remedy.record_remedies import Searcher
 
     def searched(group: RecordGroup, before: Sequence[Record]) -> Iterator[Record]:
-        done = {(r.op, r.key) for r in before} | {(r.op, r.key) for r in group.records if r.remedies is not None}
+        done = {(r.op, r.key) for r in before} | {(r.op, r.key) for r in group.records if r.was_searched}
         failing = [r for r in group.records if r.is_oom and (r.op, r.key) not in done]
         cases = [case for r in failing if (case := case_or_none(r)) is not None]
         if cases:
@@ -84,6 +87,9 @@ def _kept(run: Run, records_of: Callable[[RecordGroup, Sequence[Record]], Iterat
     before."""
     if not run.path.is_dir():
         raise HarnessError(f"{run.path}: remedies are kept in the run's folder, and this is a file")
+    refuse_links(run.path / REMEDIES)
+    if (run.path / REMEDIES).exists() and not (run.path / REMEDIES).is_file():
+        raise HarnessError(f"{run.path / REMEDIES}: expected a file of records")
     before, _ = tried_remedies(run)
     kept = []
     with (run.path / REMEDIES).open("a+b", buffering=0) as file:

@@ -14,8 +14,9 @@ from statistics import fmean
 from typing import TypeVar
 
 from ssinghal.core.case import Source
-from ssinghal.core.record import Record, Resource, Status
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import DType, Shape, TensorSpec
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.runs.reader import RecordGroup, counted
 
 _T = TypeVar("_T")
@@ -336,35 +337,13 @@ class Facts(Outcomes):
     @cached_property
     def models(self) -> tuple[ModelResults, ...]:
         """Models that make some of the cases, most failing calls first."""
-        sources_of: dict[tuple[str, str, str], dict[int, list[Source]]] = defaultdict(lambda: defaultdict(list))
-        for number, record in enumerate(self.records):
-            for source in record.sources:
-                if source.model and source.count:
-                    sources_of[source.model, source.input_size, source.catalog][number].append(source)
-        models = [self._model(*key, sources) for key, sources in sources_of.items()]
+        made: dict[tuple[str, str, str], list[tuple[Record, tuple[Source, ...]]]] = defaultdict(list)
+        for record in self.records:
+            calling = (source for source in record.sources if source.model and source.count)
+            for key, sources in _grouped(calling, lambda source: (source.model, source.input_size, source.catalog)).items():
+                made[key].append((record, tuple(sources)))
+        models = [_model(*key, cases) for key, cases in made.items()]
         return tuple(sorted(models, key=lambda m: (-m.failing_calls, m.model, m.input_size, m.catalog)))
-
-    def _model(self, model: str, input_size: str, catalog: str, sources: Mapping[int, Sequence[Source]]) -> ModelResults:
-        cases = tuple(self.records[number] for number in sources)
-        calls = {number: sum(source.count for source in listed) for number, listed in sources.items()}
-        fitting = [number for number in sources if self.records[number].status is Status.FITS]
-        failing = [number for number in sources if self.records[number].is_oom]
-        modules = [
-            ModuleFailures(path, self.records[number], times)
-            for number in failing
-            for path, times in _calls_by_module(sources[number]).items()
-        ]
-        return ModelResults(
-            model,
-            input_size,
-            catalog,
-            cases,
-            sum(calls.values()),
-            sum(calls[number] for number in fitting),
-            tuple(self.records[number] for number in failing),
-            sum(calls[number] for number in failing),
-            tuple(sorted(modules, key=lambda failures: failures.path)),
-        )
 
     @cached_property
     def shape_only_models(self) -> dict[tuple[str, str], int]:
@@ -376,6 +355,28 @@ class Facts(Outcomes):
             for model in {(s.model, s.input_size) for s in record.sources if s.model and not s.count}
         )
         return dict(sorted(cases.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _model(model: str, input_size: str, catalog: str, made: Sequence[tuple[Record, Sequence[Source]]]) -> ModelResults:
+    """Returns the results of a model: ``made`` are its cases with its sources of each."""
+    calls = [(record, sum(source.count for source in sources)) for record, sources in made]
+    modules = [
+        ModuleFailures(path, record, times)
+        for record, sources in made
+        if record.is_oom
+        for path, times in _calls_by_module(sources).items()
+    ]
+    return ModelResults(
+        model,
+        input_size,
+        catalog,
+        tuple(record for record, _ in made),
+        sum(times for _, times in calls),
+        sum(times for record, times in calls if record.status is Status.FITS),
+        tuple(record for record, _ in made if record.is_oom),
+        sum(times for record, times in calls if record.is_oom),
+        tuple(sorted(modules, key=lambda failures: failures.path)),
+    )
 
 
 def by_resource(oom: Iterable[Record]) -> dict[str, int]:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.core.record import Record, Status
+from ssinghal.core.record import Record
+from ssinghal.core.verdict import Status
 from ssinghal.operators import families
 from ssinghal.operators import operators as registry
 from ssinghal.operators.operator_info import OperatorInfo

@@ -14,14 +14,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ssinghal.catalog.sampling import sample
-from ssinghal.core.files import write_whole
-from ssinghal.core.record import FAULTS, DecidedBy, Record, Status, sentence
+from ssinghal.core.files import read_limited, write_whole
+from ssinghal.core.record import Record
+from ssinghal.core.verdict import FAULTS, DecidedBy, Status, sentence
 from ssinghal.core.versions import package_versions
 from ssinghal.device.modes import DeviceChoice
-from ssinghal.errors import HarnessError
+from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions, report_name
-from ssinghal.runs.reader import Run, Setting, case_of, case_or_none, find_run, run_folders
+from ssinghal.runs.folders import find_run, run_folders
+from ssinghal.runs.parsing import case_of, case_or_none
+from ssinghal.runs.reader import Run
+from ssinghal.runs.setting import Setting
 
 REPORTS = Path("generated", "ttnn", "reports")  # where ttnn-visualizer --tt-metal-home looks
 
@@ -85,9 +89,16 @@ def _moved(stored: Record, record: Record, report: Path, target: Path) -> Export
     return ExportResult(stored, record, target)
 
 
+def _title(config: Path) -> str:
+    try:
+        return str(json.loads(read_limited(config).decode())["report_name"]).replace("|", "\\|")
+    except (InvalidCase, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise HarnessError(f"{config}: not the config of an exported report ({error})") from error
+
+
 def describe(folder: Path) -> None:
     """Writes ``folder / README.md``: a list of the reports of this export and of earlier ones."""
-    names = {path.parent.name: json.loads(path.read_text())["report_name"] for path in (folder / REPORTS).glob("*/config.json")}
+    names = {path.parent.name: _title(path) for path in (folder / REPORTS).glob("*/config.json")}
     rows = [f"| {name} | {title} |" for name, title in sorted(names.items())]
     write_whole(folder / "README.md", "\n".join([_README, "| folder | case |", "|---|---|", *rows]))
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import yaml
 
 from ssinghal.core.boards import board_names, cluster_file, facts_file
+from ssinghal.core.cache_folder import filling_cache
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.files import replacing
 from ssinghal.core.tensors import Board
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import installed_release
-from ssinghal.errors import DeviceUnavailable
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -70,9 +70,5 @@ def _facts(board: Board, note: str) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_bytes(content)
-    except OSError as error:
-        raise DeviceUnavailable(f"cannot write {path}: {error.strerror}") from error
+    with filling_cache("boards", "boards of descriptors"), replacing(path) as temporary:
+        temporary.write_bytes(content)

@@ -15,7 +15,7 @@ from ssinghal.core.versions import package_versions
 from ssinghal.device.modes import choose_device, silicon_nodes
 from ssinghal.device.virtual import INSTALL_HINT
 from ssinghal.device.virtual_cache import MAX_KERNELS, disk_bytes, remove_all, virtual_home
-from ssinghal.errors import DeviceUnavailable, HarnessError
+from ssinghal.errors import DEVICE_ERRORS, DeviceUnavailable, reason
 from ssinghal.runner.pool import Pool
 
 MIN_GLIBC = (2, 34)
@@ -52,8 +52,8 @@ def _device(mode: str, board: str | None, ttnn_log: bool) -> tuple[Check, dict[s
         choice = choose_device(mode, board, ttnn_log=ttnn_log)
         with Pool(choice) as pool:
             facts = asdict(pool.facts)
-    except (HarnessError, OSError) as error:
-        return Check("device", False, str(error)), {}
+    except DEVICE_ERRORS as error:
+        return Check("device", False, reason(error)), {}
     return Check("device", True, f"{choice.mode} {choice.board}: {choice.reason}; {pool.facts.proof}"), facts
 
 
@@ -61,7 +61,7 @@ def clean() -> Path:
     """Removes the virtual device's runtime roots and kernel caches; they are created again when needed.
 
     Raises:
-        DeviceUnavailable: a process has a virtual device open, or seems to (a folder's name starts with its number).
+        DeviceUnavailable: a process has a virtual device open, or seems to (a folder's name has its number and its machine).
     """
     home = virtual_home()
     used = remove_all()

@@ -16,8 +16,8 @@ from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import DType
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.session import Session
 from ssinghal.errors import InvalidCase, NoGolden
 from ssinghal.operators.binding import bind

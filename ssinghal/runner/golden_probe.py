@@ -7,7 +7,9 @@ import time
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
-from ssinghal.core.record import Comparison, DecidedBy, Record, Status, Verdict
+from ssinghal.core.measured import Comparison
+from ssinghal.core.record import Record
+from ssinghal.core.verdict import DecidedBy, Status, Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import Session
 from ssinghal.errors import InvalidCase, NoGolden

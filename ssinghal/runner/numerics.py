@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from ssinghal.core.device_facts import DeviceMode
-from ssinghal.core.record import Comparison
+from ssinghal.core.measured import Comparison
 from ssinghal.core.tensors import DType, Shape, TensorSpec
 from ssinghal.device.session import Session
 from ssinghal.errors import NotProven

@@ -7,6 +7,7 @@ import queue
 import signal
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -15,22 +16,30 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from multiprocessing import Pipe
 from pathlib import Path
-from typing import Any, TypeVar
+from threading import Lock
+from typing import Any, Generic, TypeVar, cast
 
 from ssinghal.core.case import Case
 from ssinghal.core.closing import Closing
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
-from ssinghal.core.record import DecidedBy, Record, Status, Verdict
+from ssinghal.core.record import Record
+from ssinghal.core.signals import signal_name
+from ssinghal.core.verdict import DecidedBy, Status, Verdict
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import release_in_use
 from ssinghal.device.virtual import apply_environment, environment_for
 from ssinghal.device.virtual_cache import scratch_folder
-from ssinghal.errors import DeviceError, HarnessError, NotProven
-from ssinghal.runner.tasks import PoolOptions, ProbeTask, Task
+from ssinghal.errors import DEVICE_ERRORS, DeviceError, HarnessError, NotProven, reason
+from ssinghal.runner.gate import Gate
+from ssinghal.runner.lifeline import lifeline
+from ssinghal.runner.tasks import MAX_WAIT_FACTOR, PoolOptions, ProbeTask, Task
 
 R = TypeVar("R")
 
 START_TIMEOUT_S = 120.0
+CHECK_S = 5.0
+IDLE_SHARE = 0.01  # a process that computes less than this is not waiting for processors
+MAX_TASKS = 20_000  # of one worker: TTNN keeps 1 to 2 KB of each new call, which would add up in a run of millions
 MAX_AHEAD = 256  # cases that ``map`` has submitted: enough for all workers while one of them is at a slow case
 # Run as a folder, which is then first on the worker's sys.path. With -m the working folder would be, with any files in it.
 _WORKER = Path(__file__).with_name("worker")
@@ -38,6 +47,9 @@ _WORKER = Path(__file__).with_name("worker")
 
 class Pool(Closing):
     """Worker processes, each with an open device. Every task gets a result, whatever happens to the worker that has it.
+
+    A probe whose worker was lost, by a crash or a time limit, or did not start, is repeated once: alone, in a new worker, while
+    the others wait. Where something else was the cause, as a system that ran out of memory, it thus costs no verdict.
 
     ``submit(case)`` and ``map(cases)`` give records. ``facts`` holds what was opened: board, TTNN release, bytes and number of
     banks. The first worker starts at once, the others on demand. Use as a context manager, and see ``open_pool``.
@@ -62,6 +74,9 @@ class Pool(Closing):
         self._scratch = scratch
         self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
         self._busy: set[_Worker] = set()
+        self._closing = False
+        self._lock = Lock()  # of the two above
+        self._gate = Gate()
         try:
             first = self._start()
         except BaseException:
@@ -91,13 +106,16 @@ class Pool(Closing):
     def close(self) -> None:
         """Ends the workers at once and drops unfinished tasks."""
         self._executor.shutdown(wait=False, cancel_futures=True)
-        for busy in tuple(self._busy):
-            busy.kill()
+        with self._lock:
+            self._closing = True
+            busy = tuple(self._busy)
+        for worker in busy:
+            worker.kill()
         self._executor.shutdown(wait=True)
         while not self._idle.empty():
-            worker = self._idle.get()
-            if worker:
-                worker.stop()
+            idle = self._idle.get()
+            if idle:
+                idle.stop()
         self._stack.close()
 
     def _start(self) -> _Worker:
@@ -106,26 +124,42 @@ class Pool(Closing):
     def _run(self, task: Task[R]) -> R:
         idle: _Worker | None = self._idle.get()
         try:
-            try:
-                worker = idle if idle is not None and idle.is_alive() else self._start()
-            except (HarnessError, OSError) as error:  # it opened before, so the run continues
-                idle = None
-                message = str(error).splitlines()[0]
-                return task.lost(
-                    Verdict(Status.ERROR, stage="device", decided_by=DecidedBy.HARNESS, message=message), self.facts
-                )
-            self._busy.add(worker)
-            try:
-                result, alive = worker.run(task)
-            finally:
-                self._busy.discard(worker)
-            exhausted = alive and task.exhausted_host(result)
-            if exhausted:
-                worker.stop()
-            idle = worker if alive and not exhausted else None
-            return result
+            with self._gate.shared():
+                first = self._attempt(task, idle)
+            idle = first.worker
+            if first.lost is None or not task.repeats_lost or self._closing:
+                return first.result
+            with self._gate.alone():  # another task may have been the cause: its memory, or a signal
+                second = self._attempt(task, idle)
+            idle = second.worker
+            return first.result if self._closing else task.repeated(second.result, first.lost)
         finally:
             self._idle.put(idle)
+
+    def _attempt(self, task: Task[R], idle: _Worker | None) -> _Attempt[R]:
+        """Runs a task in a worker: the idle one, or a new one."""
+        try:
+            worker = idle if idle is not None and idle.is_alive() else self._start()
+        except DEVICE_ERRORS as error:  # it opened before, so the run continues
+            message = reason(error).splitlines()[0]
+            failed = Verdict(Status.ERROR, stage="device", decided_by=DecidedBy.HARNESS, message=message)
+            return _Attempt(None, task.lost(failed, self.facts), failed)
+        with self._lock:
+            if self._closing:  # nobody would end a call that begins now
+                ended = Verdict(Status.NOT_RUN, stage="device", decided_by=DecidedBy.HARNESS, message="the workers were ended")
+                return _Attempt(worker, task.lost(ended, self.facts))
+            self._busy.add(worker)
+        try:
+            answer = worker.run(task)
+        finally:
+            with self._lock:
+                self._busy.discard(worker)
+        if isinstance(answer, _Lost):
+            return _Attempt(None, task.lost(answer.verdict, self.facts), answer.verdict)
+        if task.exhausted_host(answer) or worker.tasks >= MAX_TASKS:
+            worker.stop()
+            return _Attempt(None, answer)
+        return _Attempt(worker, answer)
 
 
 class _Worker:
@@ -133,10 +167,13 @@ class _Worker:
 
     def __init__(self, choice: DeviceChoice, options: PoolOptions, environment: dict[str, str | None], scratch: Path) -> None:
         self._options = options
+        self.tasks = 0
         self._log = scratch / f"worker-{os.urandom(4).hex()}.log"
         self._connection, theirs = Pipe()
-        with theirs:
-            self._process = _start_process(theirs.fileno(), None if choice.ttnn_log else self._log, environment)
+        their_end, self._lifeline = lifeline()
+        with theirs, their_end:
+            descriptors = [theirs.fileno(), their_end.fileno()]
+            self._process = _start_process(descriptors, None if choice.ttnn_log else self._log, environment)
         try:
             hello = self._ask((choice, options), START_TIMEOUT_S)
         except BaseException:  # Ctrl-C: nobody else knows of this process yet
@@ -150,14 +187,15 @@ class _Worker:
             raise DeviceError(f"the device worker did not start: {hello.message}{self._last_words()}")
         self.facts = hello
 
-    def run(self, task: Task[R]) -> tuple[R, bool]:
-        """Returns the task's result, and whether the worker can take another task."""
+    def run(self, task: Task[R]) -> R | _Lost:
+        """Returns the task's result; the process has ended where there is none."""
+        self.tasks += 1
         answer = self._ask(task, self._options.timeout_s)
         if not isinstance(answer, _WorkerLost):
-            return answer, True
+            return cast(R, answer)
         self.stop()
         message = f"{answer.message}{self._last_words()}"
-        return task.lost(Verdict(answer.status, stage="call", decided_by=DecidedBy.HARNESS, message=message), self.facts), False
+        return _Lost(Verdict(answer.status, stage="call", decided_by=DecidedBy.HARNESS, message=message))
 
     def is_alive(self) -> bool:
         """False for a process that ended while idle, for which the next task is not to blame."""
@@ -174,27 +212,56 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._lifeline.close()
 
     def _ask(self, question: object, timeout_s: float) -> Any:
         """Returns the answer of the process, or a ``_WorkerLost`` with the reason why there is none."""
         try:
             self._connection.send(question)
-            if not self._connection.poll(timeout_s):
+            passed = self._passed_limit(timeout_s)
+            if passed:
                 self._process.kill()
-                return _WorkerLost(Status.TIMEOUT, f"no answer within {timeout_s:g} s")
+                return _WorkerLost(Status.TIMEOUT, f"no answer within {passed}")
             return self._connection.recv()
-        except BrokenPipeError:
-            return _WorkerLost(Status.CRASH, "the worker had ended")
-        except (EOFError, ConnectionResetError):
+        except (EOFError, BrokenPipeError, ConnectionResetError):
             code = self._process.wait()
-            name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            name = signal_name(-code) if code < 0 else f"exit code {code}"
             return _WorkerLost(Status.CRASH, f"the process that ran the call ended with {name}")
+
+    def _passed_limit(self, timeout_s: float) -> str:
+        """Returns the limit that passed before there was an answer; empty if one has come. A process may compute for
+        ``timeout_s``. One that hardly computes has as much time by the clock; one that waits for processors, as on a loaded
+        machine, has ``MAX_WAIT_FACTOR`` times as much."""
+        started, clock = computed_s(self._process.pid), time.monotonic()
+        if self._connection.poll(timeout_s):
+            return ""
+        computed = computed_s(self._process.pid)
+        check_s = min(CHECK_S, timeout_s)
+        while computed - started < timeout_s:
+            if time.monotonic() - clock >= MAX_WAIT_FACTOR * timeout_s:
+                return f"{MAX_WAIT_FACTOR * timeout_s:g} s by the clock"
+            if self._connection.poll(check_s):
+                return ""
+            before, computed = computed, computed_s(self._process.pid)
+            if computed - before < IDLE_SHARE * check_s:
+                return f"{timeout_s:g} s"
+        return f"{timeout_s:g} s of processor time"
 
     def _last_words(self) -> str:
         if not self._log.exists():
             return ""
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return f"; last output: {_words_of(lines)[:200]}" if lines else ""
+
+
+def computed_s(pid: int) -> float:
+    """Returns the processor seconds that a process and its ended children have taken; 0 for one that is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    ticks = stat.rpartition(")")[2].split()[11:15]  # utime, stime, cutime, cstime: the name before may hold blanks
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def _words_of(lines: list[str]) -> str:
@@ -205,9 +272,9 @@ def _words_of(lines: list[str]) -> str:
     return " ".join(line.strip() for line in takewhile(str.strip, lines[thrown:])).removeprefix("what():").strip()
 
 
-def _start_process(descriptor: int, log: Path | None, changes: dict[str, str | None]) -> subprocess.Popen[bytes]:
-    """Starts a worker that is connected by ``descriptor``. Native code writes to standard output and error directly; under
-    pytest or ``--json`` that must not reach the user, so it goes to ``log``, or else to standard error.
+def _start_process(descriptors: list[int], log: Path | None, changes: dict[str, str | None]) -> subprocess.Popen[bytes]:
+    """Starts a worker with its ends of the connection and the lifeline. Native code writes to standard output and error
+    directly; under pytest or ``--json`` that must not reach the user, so it goes to ``log``, or else to standard error.
 
     Ctrl-C reaches the whole process group. The worker inherits the mask, so the signal cannot end it before it ignores it.
     """
@@ -217,12 +284,12 @@ def _start_process(descriptor: int, log: Path | None, changes: dict[str, str | N
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return subprocess.Popen(
-            [sys.executable, str(_WORKER), str(descriptor)],
+            [sys.executable, str(_WORKER), *map(str, descriptors)],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            pass_fds=[descriptor],
+            pass_fds=descriptors,
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -243,3 +310,19 @@ class _WorkerLost:
 
     status: Status
     message: str
+
+
+@dataclass(frozen=True)
+class _Lost:
+    """The reason why a task has no result."""
+
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class _Attempt(Generic[R]):
+    """How a task ended: the worker, if it can take another task, the result, and the reason why no worker gave one."""
+
+    worker: _Worker | None
+    result: R
+    lost: Verdict | None = None

@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Comparison, DecidedBy, PlacedTensor, Prediction, Record, Resource, Status, Usage, Verdict
+from ssinghal.core.estimate import Prediction
+from ssinghal.core.measured import Comparison, PlacedTensor, Usage
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import Board, BufferType, ShardKind, TensorSpec
+from ssinghal.core.verdict import DecidedBy, Resource, Status, Verdict
 from ssinghal.device.error_patterns import translate_error
+from ssinghal.device.report_database import reported
 from ssinghal.device.session import Session
 from ssinghal.device.usage import usage_of
 from ssinghal.errors import InvalidCase
@@ -58,7 +62,7 @@ def probe(
         verdict = attempt.run()
         usage, note = attempt.usage(verdict)
     else:
-        verdict = session.report(attempt.run, report, *_about(case, session))
+        verdict = reported(session, attempt.run, report, *_about(case, session))
         usage, note = None, "a report was made"
     comparison = None
     if numerics and verdict.status is Status.FITS and not attempt.call.is_distributed:
@@ -161,14 +165,14 @@ class _Attempt:
     def _place(self, label: str, spec: TensorSpec, tensors: list[Any]) -> Verdict | None:
         if spec.wraps_page_count:
             return _too_many_pages(label, spec, self.board)
-        before = self.session.memory(spec.memory.buffer).allocated_bytes
+        before = self.session.allocated_in(spec.memory.buffer)
         try:
             tensors.append(self.session.empty(spec, shard_dim=self.call.shard_dim(len(tensors))))
         except TTNN_ERRORS as error:
             return replace(self._translated(error), stage=label)
         except AttributeError as error:
             return self._unsupported(error, label)
-        booked = self.session.memory(spec.memory.buffer).allocated_bytes - before
+        booked = self.session.allocated_in(spec.memory.buffer) - before
         self.placed.append(_placed(label, spec, self.board, booked))
         return None
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
-from ssinghal.core.record import Record, Resource, Verdict
+from ssinghal.core.record import Record
+from ssinghal.core.verdict import Resource, Verdict
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import Release
 from ssinghal.device.session import Session
@@ -18,7 +20,8 @@ from ssinghal.runner.probe import Limits, probe
 
 R = TypeVar("R")
 
-DEFAULT_TIMEOUT_S = 120.0
+DEFAULT_TIMEOUT_S = 120.0  # of processor time, so that a case ends alike on a loaded machine
+MAX_WAIT_FACTOR = 20.0  # how often as long a task may take by the clock
 # Host address space of a worker on a virtual board. TTNN's page maps of some reshapes would take tens of GiB.
 DEFAULT_HOST_LIMIT_BYTES = 6 * 2**30
 TORCH_BYTES = 4 * 2**30  # address space that torch takes by being imported, 3.2 GiB where it is a CUDA build
@@ -57,6 +60,10 @@ class PoolOptions:
         limits = Limits() if host_tiles is None else replace(Limits(), host_tiles=host_tiles)
         return cls(workers or (2 if on_host else 1), timeout_s, numerics=not virtual, limits=limits, release=release)
 
+    def place(self, choice: DeviceChoice) -> str:
+        """Returns in words where these workers run."""
+        return f"{choice.mode} {choice.board} in {self.workers} process{'es' * (self.workers > 1)}"
+
     @property
     def with_torch(self) -> bool:
         return self.torch or self.numerics or self.reports is not None
@@ -68,7 +75,12 @@ class PoolOptions:
 
 
 class Task(ABC, Generic[R]):
-    """Work on an open device. Task and result are pickled, so their classes must be found in an importable module."""
+    """Work on an open device. Task and result are pickled, so their classes must be found in an importable module.
+
+    ``repeats_lost``: whether a task that no worker finished is repeated once, alone, and this second answer counts.
+    """
+
+    repeats_lost: ClassVar[bool] = False
 
     @abstractmethod
     def run(self, session: Session, options: PoolOptions) -> R:
@@ -77,6 +89,10 @@ class Task(ABC, Generic[R]):
     @abstractmethod
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> R:
         """Returns, in the parent, the result of a task that no worker finished: ``verdict`` has the reason (crash, timeout)."""
+
+    def repeated(self, result: R, first: Verdict) -> R:
+        """Returns the result of the second attempt with a note on how the ``first`` ended."""
+        return result
 
     def exhausted_host(self, result: R) -> bool:
         """Whether ``run`` reached the limit of host memory: the worker is then replaced, as it may still hold much of it."""
@@ -87,16 +103,23 @@ class Task(ABC, Generic[R]):
 class ProbeTask(Task[Record]):
     """Probes one case."""
 
+    repeats_lost = True
+
     case: Case
 
     def run(self, session: Session, options: PoolOptions) -> Record:
         if session.facts.mode is DeviceMode.GOLDEN:
             return probe_golden(self.case, session)
         report = options.reports and options.reports / report_name(self.case)
+        if report and report.exists():  # a part, of the process that was lost with the first attempt
+            shutil.rmtree(report)
         return probe(self.case, session, numerics=options.numerics, limits=options.limits, report=report)
 
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> Record:
         return Record.of(self.case, verdict, device_mode=facts.mode, board=facts.board, ttnn=facts.ttnn, mesh=facts.mesh)
+
+    def repeated(self, result: Record, first: Verdict) -> Record:
+        return replace(result, retried=f"{first.status}: {first.message}")
 
     def exhausted_host(self, result: Record) -> bool:
         return result.verdict.resource is Resource.HOST

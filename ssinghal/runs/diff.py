@@ -8,32 +8,24 @@ changes. Estimates are not compared: they come from this program, not from the d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
 
-from ssinghal.core.json_values import fields_of
-from ssinghal.core.record import FAULTS, Record, Resource, Status
+from ssinghal.core.device_facts import DeviceFacts
+from ssinghal.core.record import Record
+from ssinghal.core.run_info import RunInfo
+from ssinghal.core.verdict import Status
 from ssinghal.errors import HarnessError
 from ssinghal.runs.change_kinds import ChangeKind
-from ssinghal.runs.placements import PlacedCall, by_memories, placed_calls
-from ssinghal.runs.reader import RecordGroup, Run, Setting
+from ssinghal.runs.judging import BankMove, ByteChange, Judge, bank_moves, shifts_of, words
+from ssinghal.runs.placements import PlacedCall, by_memories, placed_pairs
+from ssinghal.runs.reader import RecordGroup, Run
 from ssinghal.runs.selection import Selection, Unselected
+from ssinghal.runs.setting import Setting
 
-
-@dataclass(frozen=True)
-class ByteChange:
-    """A number of bytes, or an address, that differs between the runs."""
-
-    name: str
-    before_bytes: int
-    after_bytes: int
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.before_bytes:,} → {self.after_bytes:,} B"
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "before_bytes": self.before_bytes, "after_bytes": self.after_bytes}
+Group_co = TypeVar("Group_co", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -100,30 +92,7 @@ class Changes:
         Raises:
             HarnessError: No groups of the runs can be compared.
         """
-        pairs = _paired(before.groups, after.groups, across)
-        if not pairs:
-            have = [f"{run.id} has {'; '.join(str(g.setting) for g in run.groups)}" for run in (before, after)]
-            golden = any(not g.setting.measures_memory for run in (before, after) for g in run.groups)
-            hint = "" if across else "; --across compares other boards and device modes"
-            if golden:
-                hint = "; golden functions measure no memory, so that their runs are compared with each other only"
-            raise HarnessError(f"nothing to compare: {', '.join(have)}{hint}")
-        compared = [_GroupDiff(*pair, before, after) for pair in pairs]
-        changes = [change for comparison in compared for change in comparison.changes()]
-        order = list(ChangeKind)
-        changes.sort(key=lambda c: (order.index(c.kind), c.op, c.id, str(c.setting)))
-        notes = [
-            *(note for comparison in compared for note in comparison.across_notes()),
-            *_left_out(before, [pair[0] for pair in pairs]),
-            *_left_out(after, [pair[1] for pair in pairs]),
-            *(f"{run.id}: {loss}" for run in (before, after) for loss in run.losses),
-            *(note for comparison in compared for note in comparison.notes()),
-        ]
-        settings = tuple((one.setting, other.setting) for one, other in pairs)
-        cases = sum(len(comparison.common) for comparison in compared)
-        headers = tuple(comparison.header for comparison in compared)
-        placements = tuple(call for comparison in compared for call in comparison.placements)
-        return cls(before.id, after.id, settings, headers, tuple(notes), tuple(changes), cases, placements)
+        return changes_between(before, after, lambda one, other: MatchedRecords(one, other, before, after), across)
 
     @property
     def counts(self) -> dict[ChangeKind, int]:
@@ -145,11 +114,41 @@ class Changes:
         }
 
 
+def changes_between(
+    before: RunLike[Group], after: RunLike[Group], match: Callable[[Group, Group], Matched], across: bool
+) -> Changes:
+    """Compares two runs whose groups ``match`` matches; see ``Changes.of``."""
+    pairs = _paired(before.groups, after.groups, across)
+    if not pairs:
+        have = [f"{run.id} has {'; '.join(str(g.setting) for g in run.groups) or 'no record'}" for run in (before, after)]
+        golden = any(not g.setting.measures_memory for run in (before, after) for g in run.groups)
+        hint = "" if across else "; --across compares other boards and device modes"
+        if golden:
+            hint = "; golden functions measure no memory, so that their runs are compared with each other only"
+        raise HarnessError(f"nothing to compare: {', '.join(have)}{hint}")
+    compared = [_GroupDiff(*pair, match(*pair), before, after) for pair in pairs]
+    changes = [change for comparison in compared for change in comparison.changes()]
+    order = list(ChangeKind)
+    changes.sort(key=lambda c: (order.index(c.kind), c.op, c.id, str(c.setting)))
+    notes = [
+        *(note for comparison in compared for note in comparison.across_notes()),
+        *_left_out(before, [pair[0] for pair in pairs]),
+        *_left_out(after, [pair[1] for pair in pairs]),
+        *(f"{run.id}: {loss}" for run in (before, after) for loss in run.losses),
+        *(note for comparison in compared for note in comparison.notes()),
+    ]
+    settings = tuple((one.setting, other.setting) for one, other in pairs)
+    cases = sum(comparison.cases for comparison in compared)
+    headers = tuple(comparison.header for comparison in compared)
+    placements = tuple(call for comparison in compared for call in comparison.placements)
+    return Changes(before.id, after.id, settings, headers, tuple(dict.fromkeys(notes)), tuple(changes), cases, placements)
+
+
 def _cases(count: int) -> str:
     return f"{count:,} case{'' if count == 1 else 's'}"
 
 
-def _paired(before: Iterable[RecordGroup], after: Iterable[RecordGroup], across: bool) -> list[tuple[RecordGroup, RecordGroup]]:
+def _paired(before: Iterable[Group], after: Iterable[Group], across: bool) -> list[tuple[Group, Group]]:
     """Pairs groups of the same setting first, then those of the same board and mode if each run has just one of them.
     ``across``: then by board, then by mode, then the one that is left in each run."""
     keys: list[Callable[[Setting], Any]] = [lambda s: s, lambda s: (s.device_mode, s.board)]
@@ -170,85 +169,108 @@ def _paired(before: Iterable[RecordGroup], after: Iterable[RecordGroup], across:
     return pairs
 
 
-def _left_out(run: Run, compared: Iterable[RecordGroup]) -> Iterator[str]:
+def _left_out(run: RunLike[Group], compared: Iterable[Group]) -> Iterator[str]:
     settings = {group.setting for group in compared}
     for group in run.groups:
         if group.setting not in settings:
-            yield f"{run.id}: {_cases(len(group.records))} of {group.setting} without a counterpart, not compared"
+            yield f"{run.id}: {_cases(group.cases)} of {group.setting} without a counterpart, not compared"
 
 
-# Numbers of a message that move with the reserved base of a memory: by how many bytes for each byte that a bank grows. Room is
-# counted from the base. A limit is such room, or the fixed end of L1. Program buffers have a size, or the address where they
-# end, which the base shifts the other way. Tensors are placed from the end of L1 down: they stay.
-_MOVES: Mapping[str, tuple[int, ...]] = {
-    "bank_bytes": (1,),
-    "free_bytes": (1,),
-    "largest_free_bytes": (1,),
-    "limit_bytes": (0, 1),
-    "program_bytes": (0, -1),
-}
-_MESSAGE = ("total_bytes", "bytes_per_bank", "allocated_bytes", "tensor_address", *_MOVES)
-_ROOM = {"bank_bytes", "free_bytes", "largest_free_bytes", "limit_bytes", "tensor_address"}  # the less, the worse
-_MEMORIES: Mapping[Resource, tuple[str, ...]] = {
-    Resource.L1_BUFFER: ("L1",),
-    Resource.CIRCULAR_BUFFER: ("L1",),
-    Resource.CLASH: ("L1",),
-    Resource.DRAM_BUFFER: ("DRAM",),
-    Resource.L1_SMALL_BUFFER: ("L1_SMALL",),
-    Resource.TRACE_BUFFER: ("trace",),
-    Resource.FRAGMENTATION: ("L1", "DRAM"),  # either
-}
-_NO_TRIAL = (Status.NOT_RUN, Status.UNSUPPORTED, Status.INVALID)
-_Pair = tuple[Record, Record]
+class GroupLike(Protocol):
+    """The records of one setting, as ``reader.RecordGroup`` or ``columns.ColumnGroup`` has them."""
+
+    @property
+    def setting(self) -> Setting: ...
+    @property
+    def device(self) -> DeviceFacts: ...
+    @property
+    def cases(self) -> int: ...
+    @property
+    def numerics(self) -> str: ...
 
 
-def _cases_elsewhere(run: Run, group: RecordGroup) -> set[tuple[str, str]]:
-    """Returns the cases of the run on the group's board and mode under another release: not compared, but not gone either."""
-    same = (group.setting.device_mode, group.setting.board)
-    others = [g for g in run.groups if g is not group and (g.setting.device_mode, g.setting.board) == same]
-    return {(record.op, record.key) for other in others for record in other.records}
+Group = TypeVar("Group", bound=GroupLike)
+
+
+class RunLike(Protocol[Group_co]):
+    """A run, as ``reader.Run`` or ``columns.Columns`` has it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def head(self) -> RunInfo: ...
+    @property
+    def losses(self) -> tuple[str, ...]: ...
+    @property
+    def lacks_records(self) -> bool: ...
+    @property
+    def groups(self) -> tuple[Group_co, ...]: ...
+    @property
+    def catalogs(self) -> frozenset[str]: ...
+
+
+class Matched(Protocol):
+    """The records of two groups, matched by operator and key; all in the order of their runs."""
+
+    # How many cases both have.
+    common: int
+
+    def bank_moves(self) -> Iterable[BankMove]:
+        """Yields the banks of the cases that both have, in the order of the earlier run."""
+
+    def pairs(self) -> Iterable[tuple[Record, Record]]:
+        """Yields the cases that both have, but for some whose ``judging.compared_values`` are equal."""
+
+    def placed(self) -> Sequence[tuple[Record, Record]]:
+        """Returns the calls that each run has in one memory alone, and in another one than the other run has it in."""
+
+    def gone(self, but_placed: bool) -> Iterable[Record]:
+        """Yields the records that the later run lacks. ``but_placed``: those in ``placed`` left out."""
+
+    def new(self, but_placed: bool) -> Iterable[Record]:
+        """Yields the records that the earlier run lacks."""
 
 
 class _GroupDiff:
     """Compares one group with another."""
 
-    def __init__(self, one: RecordGroup, other: RecordGroup, before: Run, after: Run) -> None:
+    def __init__(self, one: GroupLike, other: GroupLike, matched: Matched, before: RunLike[Any], after: RunLike[Any]) -> None:
         self.one, self.other = one, other
         self.before, self.after = before, after
-        self._old = {(r.op, r.key): r for r in one.records}
-        self._new = {(r.op, r.key): r for r in other.records}
-        elsewhere = _cases_elsewhere(after, other), _cases_elsewhere(before, one)
-        gone = [record for case, record in self._old.items() if case not in self._new and case not in elsewhere[0]]
-        new = [record for case, record in self._new.items() if case not in self._old and case not in elsewhere[1]]
-        self.placements = _placements(gone, new, before, after, other.setting)
-        placed = {id(record) for call in self.placements for record in (call.before, call.after)}
-        self._unselected = Unselected(after, before), Unselected(before, after)
-        self._vanished, self._left_out = _split(gone, placed, self._unselected[0])
-        self._added, self._not_yet = _split(new, placed, self._unselected[1])
-        self.common = [(record, self._new[case]) for case, record in self._old.items() if case in self._new]
-        self.per_bank = one.setting.board == other.setting.board
-        self.shifts = _shifts(self.common, one, other) if self.per_bank else {}
+        self.cases = matched.common
+        self._matched = matched
+        selected = Selection.of(before), Selection.of(after)
+        self._by_placement = bool(selected[0] and selected[1] and selected[0].memory != selected[1].memory)
+        calls = matched.placed() if self._by_placement else ()
+        self.placements = [PlacedCall(other.setting, *call) for call in calls]
+        per_bank = one.setting.board == other.setting.board
+        self._judge = Judge(per_bank, shifts_of(matched.bank_moves(), one.device, other.device) if per_bank else {})
+        self._shifted: Counter[str] = Counter()
+        self._vanished, self._added = _Missing(after, before), _Missing(before, after)
 
     @property
     def header(self) -> str:
         one, other = self.one, self.other
         setting = str(one.setting) if one.setting == other.setting else f"{one.setting} → {other.setting}"
         numerics = one.numerics if one.numerics == other.numerics else f"{one.numerics} → {other.numerics}"
-        return f"{setting}: {_cases(len(self.common))} in both; {numerics}"
+        return f"{setting}: {_cases(self.cases)} in both; {numerics}"
 
     def changes(self) -> Iterator[Change]:
-        for old, new in self.common:
-            kind, numbers = self._judged(old, new)
+        """Yields them, and counts what ``notes`` are about."""
+        for old, new in self._matched.pairs():
+            kind, numbers = self._judge.judged(old, new)
+            self._shifted.update(memory for memory in self._judge.shifts if self._judge.only_shifted(memory, old, new))
             if kind:
-                yield self._change(kind, new, _words(old), _words(new), numbers)
-        for record in self._vanished:
+                yield self._change(kind, new, words(old), words(new), numbers)
+        for record in self._vanished.of(self._matched.gone(self._by_placement)):
             if record.status is Status.FITS:
                 reason = f"no record: {self.after.id} is incomplete" if self.after.lacks_records else "no record"
-                yield self._change(ChangeKind.LOST_FIT, record, _words(record), reason)
+                yield self._change(ChangeKind.LOST_FIT, record, words(record), reason)
             elif not self.after.lacks_records:
-                yield self._change(ChangeKind.VANISHED, record, _words(record), "")
-        for record in self._added if not self.before.lacks_records else ():
-            yield self._change(ChangeKind.NEW_CASE, record, "", _words(record))
+                yield self._change(ChangeKind.VANISHED, record, words(record), "")
+        for record in self._added.of(self._matched.new(self._by_placement)):
+            if not self.before.lacks_records:
+                yield self._change(ChangeKind.NEW_CASE, record, "", words(record))
 
     def across_notes(self) -> Iterator[str]:
         one, other = self.one.setting, self.other.setting
@@ -258,17 +280,19 @@ class _GroupDiff:
             yield f"across: {one} → {other}"
 
     def notes(self) -> Iterator[str]:
-        for memory, (old_bytes, new_bytes) in self.shifts.items():
-            shifted = sum(self._only_shifted(memory, *pair) for pair in self.common)
+        for memory, (old_bytes, new_bytes) in self._judge.shifts.items():
             lost = old_bytes - new_bytes
             part, grew = ("the reserved base", lost > 0) if memory == "L1" else ("a bank", lost < 0)
             reason = f"{part} {'grew' if grew else 'shrank'} by {abs(lost):,} B"
-            yield f"{memory} banks {old_bytes:,} → {new_bytes:,} B on {_cases(shifted)}: {reason}"
-        yield from self._unselected[0].notes(self._left_out)
-        yield from self._unselected[1].notes(self._not_yet)
-        for run, missing, not_counted in ((self.after, self._vanished, "vanished"), (self.before, self._added, "new")):
+            yield f"{memory} banks {old_bytes:,} → {new_bytes:,} B on {_cases(self._shifted[memory])}: {reason}"
+        yield from self._vanished.unselected.notes()
+        yield from self._added.unselected.notes()
+        for run, missing, not_counted in (
+            (self.after, self._vanished.missing, "vanished"),
+            (self.before, self._added.missing, "new"),
+        ):
             if run.lacks_records and missing:
-                yield f"{_cases(len(missing))} without a record in {run.id}, which is incomplete: not counted as {not_counted}"
+                yield f"{_cases(missing)} without a record in {run.id}, which is incomplete: not counted as {not_counted}"
 
     def _change(
         self, kind: ChangeKind, record: Record, before: str, after: str, numbers: tuple[ByteChange, ...] = ()
@@ -277,133 +301,58 @@ class _GroupDiff:
         case = (record.op, record.key, record.id)
         return Change(kind, setting, *case, before, after, numbers, record.calls, record.callers)
 
-    def _judged(self, old: Record, new: Record) -> tuple[ChangeKind | None, tuple[ByteChange, ...]]:
-        worse, moved = self._moved(old, new)
-        kind = _verdict_kind(old, new)
-        if kind is ChangeKind.CHANGED:
-            moved = (*_message_changes(old, new), *moved)
-        elif kind is None and moved:
-            kind = ChangeKind.GROWN if worse else ChangeKind.SHRUNK
-        return kind, moved
 
-    def _moved(self, old: Record, new: Record) -> tuple[bool, tuple[ByteChange, ...]]:
-        """Returns the numbers that moved by more or less than their memory, and whether one of them moved for the worse."""
-        numbers = list(_numbers(old, new, self.per_bank))
-        by_shift = [[(number, _excess(number, shift)) for number in numbers] for shift in [0, *self._shifts_of(new)]]
-        best = min(by_shift, key=lambda excesses: sum(excess != 0 for _, excess in excesses))
-        moved = [(number, excess) for number, excess in best if excess]
-        worse = any((excess > 0) != (number.name in _ROOM) for number, excess in moved)
-        return worse, tuple(number for number, _ in moved)
+class _Missing:
+    """Separates the records that ``run`` lacks from those that it did not select; counts both."""
 
-    def _shifts_of(self, record: Record) -> list[int]:
-        memories = _MEMORIES.get(record.resource, ()) if record.resource else ()
-        return [self.shifts[m][1] - self.shifts[m][0] for m in memories if m in self.shifts]
+    def __init__(self, run: RunLike[Any], other: RunLike[Any]) -> None:
+        self.unselected = Unselected(run, other)
+        self.missing = 0
 
-    def _only_shifted(self, memory: str, old: Record, new: Record) -> bool:
-        counts = new.resource is not None and memory in _MEMORIES.get(new.resource, ())
-        return counts and not self._moved(old, new)[1] and any(True for _ in _numbers(old, new, self.per_bank))
+    def of(self, records: Iterable[Record]) -> Iterator[Record]:
+        for record in records:
+            if not self.unselected.left_out(record):
+                self.missing += 1
+                yield record
 
 
-def _placements(gone: Sequence[Record], new: Sequence[Record], before: Run, after: Run, setting: Setting) -> list[PlacedCall]:
-    """Returns the calls that one run placed elsewhere because of its options."""
-    one, other = Selection.of(before), Selection.of(after)
-    return placed_calls(gone, new, setting) if one and other and one.memory != other.memory else []
+class MatchedRecords:
+    """The records of two groups of runs that were read as objects."""
+
+    def __init__(self, one: RecordGroup, other: RecordGroup, before: Run, after: Run) -> None:
+        old, new = ({(r.op, r.key): r for r in group.records} for group in (one, other))
+        elsewhere = _cases_elsewhere(after, other), _cases_elsewhere(before, one)
+        self._gone = [record for case, record in old.items() if case not in new and case not in elsewhere[0]]
+        self._new = [record for case, record in new.items() if case not in old and case not in elsewhere[1]]
+        self._common = [(record, new[case]) for case, record in old.items() if case in new]
+        self.common = len(self._common)
+
+    def bank_moves(self) -> Iterator[BankMove]:
+        return bank_moves(self._common)
+
+    def pairs(self) -> list[tuple[Record, Record]]:
+        return self._common
+
+    @cached_property
+    def _placed(self) -> list[tuple[Record, Record]]:
+        return placed_pairs(self._gone, self._new)
+
+    def placed(self) -> list[tuple[Record, Record]]:
+        return self._placed
+
+    def gone(self, but_placed: bool) -> list[Record]:
+        return self._but_placed(self._gone, but_placed)
+
+    def new(self, but_placed: bool) -> list[Record]:
+        return self._but_placed(self._new, but_placed)
+
+    def _but_placed(self, records: list[Record], but_placed: bool) -> list[Record]:
+        placed = {id(record) for call in self._placed for record in call} if but_placed else set()
+        return [record for record in records if id(record) not in placed]
 
 
-def _split(records: Iterable[Record], placed: Container[int], unselected: Unselected) -> tuple[list[Record], list[Record]]:
-    """Returns the records that the other run lacks, and those that it did not select; not those that are ``placed``."""
-    sides: tuple[list[Record], list[Record]] = [], []
-    for record in records:
-        if id(record) not in placed:
-            sides[bool(unselected.reason(record))].append(record)
-    return sides
-
-
-def _words(record: Record) -> str:
-    """Returns the status with what ran out or the reason, and a leak if there is one."""
-    status = record.status.value
-    text = status if record.sentence == status else f"{status}: {record.sentence}"
-    return f"{text}; left allocated on the device" if record.left_allocated else text
-
-
-def _verdict_kind(old: Record, new: Record) -> ChangeKind | None:
-    """Returns None for the same verdict. A case that was not run has none: it neither newly fails nor newly fits, but losing a
-    verdict is a change."""
-    if bool(new.left_allocated) and not old.left_allocated:
-        return ChangeKind.NEW_FAULT
-    if _verdict(old) == _verdict(new):
-        return None
-    if new.status in FAULTS:
-        return ChangeKind.NEW_FAULT
-    if old.status is Status.FITS and new.status in _NO_TRIAL:
-        return ChangeKind.LOST_FIT
-    if Status.NOT_RUN in (old.status, new.status):
-        return ChangeKind.OTHER_VERDICT
-    if new.is_oom:
-        return ChangeKind.CHANGED if old.is_oom else ChangeKind.NEW_OOM
-    return ChangeKind.NOW_FITS if new.status is Status.FITS else ChangeKind.OTHER_VERDICT
-
-
-def _verdict(record: Record) -> tuple[Status, Resource | None, str]:
-    return record.status, record.resource, record.stage if record.is_oom else ""
-
-
-def _numbers(old: Record, new: Record, per_bank: bool) -> Iterator[ByteChange]:
-    """Yields the numbers that both records have and that differ; those of messages only for the same memory and stage."""
-    comparable = _verdict(old) == _verdict(new)
-    after = _sizes(new, per_bank, comparable)
-    for name, before_bytes in _sizes(old, per_bank, comparable).items():
-        if name in after and after[name] != before_bytes:
-            yield ByteChange(name, before_bytes, after[name])
-
-
-def _message_changes(old: Record, new: Record) -> Iterator[ByteChange]:
-    """Yields the numbers of two messages about different memories or steps, as they are."""
-    for name in _MESSAGE:
-        before_bytes, after_bytes = getattr(old, name), getattr(new, name)
-        if before_bytes is not None and after_bytes is not None and before_bytes != after_bytes:
-            yield ByteChange(name, before_bytes, after_bytes)
-
-
-def _sizes(record: Record, per_bank: bool, message: bool) -> dict[str, int]:
-    names = (_MESSAGE if per_bank else ("total_bytes",)) if message else ()
-    sizes = {name: value for name in names if (value := getattr(record, name)) is not None}
-    for tensor in record.tensors:
-        sizes[f"{tensor.label}: allocated_bytes"] = tensor.allocated_bytes
-        if per_bank and tensor.booked_bytes is not None:
-            sizes[f"{tensor.label}: booked_bytes"] = tensor.booked_bytes
-    if per_bank:
-        sizes.update({f"peak {name}": value for name, value in fields_of(record.usage).items()} if record.usage else {})
-        sizes.update({f"resident {name}": value for name, value in record.resident.items()})
-    return sizes
-
-
-def _excess(number: ByteChange, shift: int) -> int:
-    """Returns how far a number moved beyond what a bank that grew by ``shift`` explains."""
-    moved = number.after_bytes - number.before_bytes
-    return min((moved - times * shift for times in _MOVES.get(number.name, (0,))), key=abs)
-
-
-def _shifts(pairs: Iterable[_Pair], one: RecordGroup, other: RecordGroup) -> dict[str, tuple[int, int]]:
-    """Returns the bytes of a bank before and after, by memory: as most of its cases have them, else as the device has them."""
-    moves: dict[str, Counter[tuple[int, int]]] = {}
-    for old, new in pairs:
-        if new.resource is None or old.resource is not new.resource or old.bank_bytes is None or new.bank_bytes is None:
-            continue
-        memories = _MEMORIES.get(new.resource, ())
-        if len(memories) == 1:
-            moves.setdefault(memories[0], Counter())[old.bank_bytes, new.bank_bytes] += 1
-    devices = one.device, other.device
-    for memory, regions in {"L1": [d.l1 for d in devices], "DRAM": [d.dram for d in devices]}.items():
-        banks = regions[0].bank_bytes, regions[1].bank_bytes
-        if memory not in moves and all(banks):
-            moves[memory] = Counter([banks])
-    shifted = {}
-    for memory, counted in moves.items():
-        shifts: Counter[int] = Counter()
-        for (old_bytes, new_bytes), cases in counted.items():
-            shifts[new_bytes - old_bytes] += cases
-        (shift, _), *_ = shifts.most_common(1)
-        if shift:
-            shifted[memory] = next(banks for banks, _ in counted.most_common() if banks[1] - banks[0] == shift)
-    return shifted
+def _cases_elsewhere(run: Run, group: RecordGroup) -> set[tuple[str, str]]:
+    """Returns the cases of the run on the group's board and mode under another release: not compared, but not gone either."""
+    same = (group.setting.device_mode, group.setting.board)
+    others = [g for g in run.groups if g is not group and (g.setting.device_mode, g.setting.board) == same]
+    return {(record.op, record.key) for other in others for record in other.records}

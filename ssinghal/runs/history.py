@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, starmap
 from pathlib import Path
 from typing import Any
 
-from ssinghal.core.record import RunInfo
+from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.record import Record
+from ssinghal.core.run_info import RunInfo
 from ssinghal.core.shape_pattern import Pattern, fits_pattern, nearest
 from ssinghal.core.tensors import Shape, format_shape
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.errors import cut
 from ssinghal.render.tables import aligned
 from ssinghal.runs.diff import Change, Changes
-from ssinghal.runs.index import IndexResult, Store
+from ssinghal.runs.index import IndexedRun, IndexResult, Store
 from ssinghal.runs.reader import RecordGroup, Run
 
 MAX_NOTES = 10
@@ -24,23 +27,52 @@ _NUMBERS = ("total_bytes", "bytes_per_bank", "largest_free_bytes", "program_byte
 _HEADER = ("started", "run", "ttnn", "status", "resource", "stage", "needs B", "of B", "short B", "change")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a history shows of a record, which has much more."""
+
+    status: Status
+    resource: Resource | None
+    stage: str
+    message: str
+    numbers: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, record: Record) -> Ending:
+        numbers = tuple(getattr(record, name) for name in _NUMBERS)
+        return cls(record.status, record.resource, record.stage, record.message, numbers)
+
+    @property
+    def cells(self) -> list[str]:
+        """The cells of a table. Bytes are per bank, or per core for program buffers: needed (or the end address), available."""
+        known = dict(zip(_NUMBERS, self.numbers, strict=True))
+        needs = known["bytes_per_bank"] if known["bytes_per_bank"] is not None else known["program_bytes"]
+        room = next((known[name] for name in _ROOM if known[name] is not None), None)
+        numbers = ("" if n is None else f"{n:,}" for n in (needs, room, known["shortfall_bytes"]))
+        return [str(self.status), str(self.resource or ""), self.stage, *numbers]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "status": self.status.value,
+            "resource": self.resource.value if self.resource else None,
+            "stage": self.stage,
+            **dict(zip(_NUMBERS, self.numbers, strict=True)),
+            "message": self.message,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryEntry:
     """A case in one run. ``change``: from the entry before, if any."""
 
-    indexed: IndexResult
+    run: IndexedRun
+    ttnn: str
+    ending: Ending
     change: Change | None = None
 
     @property
     def row(self) -> list[str]:
-        """The cells of a table. Bytes are per bank, or per core for program buffers: needed (or the end address), available."""
-        record, run = self.indexed.record, self.indexed.run
-        needs = record.bytes_per_bank if record.bytes_per_bank is not None else record.program_bytes
-        room = next((getattr(record, name) for name in _ROOM if getattr(record, name) is not None), None)
-        numbers = ("" if n is None else f"{n:,}" for n in (needs, room, record.shortfall_bytes))
-        started = run.started[:19].replace("T", " ")
-        verdict = [str(record.status), str(record.resource or ""), record.stage]
-        return [started, run.id, self.indexed.setting.ttnn, *verdict, *numbers, self.change_text]
+        return [self.run.started[:19].replace("T", " "), self.run.id, self.ttnn, *self.ending.cells, self.change_text]
 
     @property
     def change_text(self) -> str:
@@ -50,46 +82,49 @@ class HistoryEntry:
         return f"{self.change.kind}: {numbers}" if numbers else str(self.change.kind)
 
     def to_json(self) -> dict[str, Any]:
-        record, run = self.indexed.record, self.indexed.run
         return {
-            "run": run.id,
-            "folder": run.folder,
-            "started": run.started,
-            "ttnn": self.indexed.setting.ttnn,
-            "status": record.status.value,
-            "resource": record.resource.value if record.resource else None,
-            "stage": record.stage,
-            **{name: getattr(record, name) for name in _NUMBERS},
-            "message": record.message,
+            "run": self.run.id,
+            "folder": self.run.folder,
+            "started": self.run.started,
+            "ttnn": self.ttnn,
+            **self.ending.to_json(),
             "change": self.change.to_json() if self.change else None,
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CaseHistory:
     """One case on one board in one device mode: an entry per run, the oldest first."""
 
+    op: str
+    key: str
+    id: str
+    device_mode: DeviceMode
+    board: str
+    numerics: str
     entries: tuple[HistoryEntry, ...]
 
-    @property
-    def first(self) -> IndexResult:
-        return self.entries[0].indexed
-
-    @property
-    def numerics(self) -> str:
-        return "/".join(sorted({entry.indexed.record.numerics for entry in self.entries}))
+    @classmethod
+    def of(cls, results: Sequence[IndexResult]) -> CaseHistory:
+        record, setting = results[0].record, results[0].setting
+        numerics = "/".join(sorted({one.record.numerics for one in results}))
+        entries = tuple(_entries(results))
+        return cls(record.op, record.key, record.id, setting.device_mode, setting.board, numerics, entries)
 
     def to_json(self) -> dict[str, Any]:
-        record, setting = self.first.record, self.first.setting
         return {
-            "op": record.op,
-            "key": record.key,
-            "id": record.id,
-            "device_mode": setting.device_mode,
-            "board": setting.board,
+            "op": self.op,
+            "key": self.key,
+            "id": self.id,
+            "device_mode": self.device_mode,
+            "board": self.board,
             "numerics": self.numerics,
             "runs": [entry.to_json() for entry in self.entries],
         }
+
+    def lines(self) -> Iterator[str]:
+        yield f"{self.op} {cut(self.id, 150)}  on {self.device_mode} {self.board}, numerics {self.numerics}"
+        yield from (f"  {line}" for line in _table([list(_HEADER), *(entry.row for entry in self.entries)]))
 
 
 @dataclass(frozen=True)
@@ -104,14 +139,28 @@ class History:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, store: Store, operator: str, shape: Pattern, *, board: str | None = None, mode: str | None = None) -> History:
+    def of(
+        cls,
+        store: Store,
+        operator: str,
+        shape: Pattern,
+        *,
+        board: str | None = None,
+        mode: str | None = None,
+        memories: Collection[str] = (),
+        dtypes: Collection[str] = (),
+    ) -> History:
         """Returns the history of every case that is listed with the shape, or has it as an operand.
 
-        ``operator``: its canonical name.
+        ``operator``: its canonical name. ``memories``, ``dtypes``: those of the operands; empty for all.
         """
         known = store.shapes(operator)
-        results = store.find(operator, [s for s in known if fits_pattern(s, shape)], board, mode)
-        cases = tuple(CaseHistory(tuple(_entries(list(same)))) for _, same in groupby(results, _table_key))
+        results = (
+            one
+            for one in store.find(operator, [s for s in known if fits_pattern(s, shape)], board, mode)
+            if (not memories or one.record.memory in memories) and (not dtypes or one.record.dtype in dtypes)
+        )
+        cases = tuple(CaseHistory.of(list(same)) for _, same in groupby(results, _table_key))
         near = () if cases else nearest(known, shape)
         return cls(operator, shape, cases, near, tuple(_notes(store)))
 
@@ -131,9 +180,7 @@ class History:
             near = f"; near: {' '.join(map(format_shape, self.near))}" if self.near else ""
             yield f"no record of {self.operator} {pattern}{near}"
         for case in self.cases:
-            record, setting = case.first.record, case.first.setting
-            yield f"{record.op} {cut(record.id, 150)}  on {setting.device_mode} {setting.board}, numerics {case.numerics}"
-            yield from (f"  {line}" for line in _table([list(_HEADER), *(entry.row for entry in case.entries)]))
+            yield from case.lines()
         yield from (f"note: {note}" for note in self.notes[:MAX_NOTES])
         if more := len(self.notes) - len(self.notes[:MAX_NOTES]):
             yield f"note: … and {more:,} more runs that lack records"
@@ -145,9 +192,10 @@ def _table_key(indexed: IndexResult) -> tuple[str, str, str, str]:
 
 
 def _entries(results: Sequence[IndexResult]) -> Iterator[HistoryEntry]:
-    yield HistoryEntry(results[0])
-    for before, after in pairwise(results):
-        yield HistoryEntry(after, _change(before, after))
+    endings = {id(one.record): Ending.of(one.record) for one in results}
+    changes = (None, *starmap(_change, pairwise(results)))
+    for one, change in zip(results, changes, strict=True):
+        yield HistoryEntry(one.run, one.setting.ttnn, endings[id(one.record)], change)
 
 
 def _change(before: IndexResult, after: IndexResult) -> Change | None:

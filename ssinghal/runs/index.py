@@ -2,7 +2,8 @@
 
 The index only repeats what the folders of the runs contain. It can be deleted or rebuilt at any time, and drops runs whose
 folder is gone. An outcome is a record without everything that is not the device's answer (run, release, duration, sources,
-estimate). It is stored once for all runs that have it, as most cases end as they did in the run before.
+estimate). It is stored once for all runs that have it, as most cases end as they did in the run before; ``index_rows`` reads
+the lines of a run. ``known`` finds the outcomes that need no probe.
 
 Any number of processes may read and write: a run is one transaction.
 """
@@ -15,33 +16,43 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from hashlib import blake2b
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
-from ssinghal.core.device_facts import DeviceFacts, DeviceMode
+from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
 from ssinghal.core.json_values import plain
-from ssinghal.core.record import SCHEMA_VERSION, Record, RunInfo
+from ssinghal.core.locks import used_file
+from ssinghal.core.record import SCHEMA_VERSION, Record
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import HarnessError
-from ssinghal.runs.reader import INFO, RECORDS, Run, Setting, parse_device, parse_record, read_run, record_text, run_folders
+from ssinghal.runs.folders import INFO, run_folders
+from ssinghal.runs.index_rows import RunRows, shape_text
+from ssinghal.runs.line_files import COMPRESSED, RECORDS, blocks
+from ssinghal.runs.parsing import parse_device, parse_record
+from ssinghal.runs.reader import check_modes, described, missing_losses, no_record
+from ssinghal.runs.setting import Setting
 
 STORE = "store.sqlite"
 APPLICATION = 0x5353494E  # in the file's header: the mark of this program
-VERSION = 1000 * 2 + SCHEMA_VERSION  # of the tables; those of another version are rebuilt
-BUSY_S = 60.0  # another writer takes a second or two for a run
-_NOT_OUTCOME = {"run", "ttnn", "duration_s", "sources", "estimate", "test"}
+VERSION = 1000 * 3 + SCHEMA_VERSION  # of the tables; those of another version are rebuilt
+BUSY_S = 600.0  # another writer takes a second for 10,000 records
 # results is clustered by case: what the history of a case needs is one range of it.
 _SCHEMA = """
 CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, run TEXT NOT NULL,
-  started TEXT NOT NULL, device TEXT NOT NULL, losses TEXT NOT NULL, refused TEXT NOT NULL);
+  started TEXT NOT NULL, device TEXT NOT NULL, answerer TEXT NOT NULL, searcher TEXT NOT NULL, losses TEXT NOT NULL,
+  refused TEXT NOT NULL);
 CREATE TABLE settings (id INTEGER PRIMARY KEY, device_mode TEXT, board TEXT, ttnn TEXT, UNIQUE (device_mode, board, ttnn));
-CREATE TABLE cases (id INTEGER PRIMARY KEY, op TEXT NOT NULL, key TEXT NOT NULL, UNIQUE (op, key));
+CREATE TABLE cases (id INTEGER PRIMARY KEY, op TEXT NOT NULL, key TEXT NOT NULL, UNIQUE (key, op));
 CREATE TABLE shapes (operator TEXT, shape TEXT, case_id INTEGER, PRIMARY KEY (operator, shape, case_id)) WITHOUT ROWID;
-CREATE TABLE outcomes (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, body TEXT NOT NULL);
-CREATE TABLE results (case_id INTEGER, setting INTEGER, run INTEGER, outcome INTEGER NOT NULL,
-  PRIMARY KEY (case_id, setting, run)) WITHOUT ROWID;
+CREATE TABLE outcomes (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, case_id INTEGER NOT NULL,
+  device_mode TEXT NOT NULL, board TEXT NOT NULL, stands_in INTEGER NOT NULL, body TEXT NOT NULL);
+CREATE TABLE origins (id INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE);
+CREATE TABLE results (case_id INTEGER, setting INTEGER, run INTEGER, outcome INTEGER NOT NULL, duration_s REAL NOT NULL,
+  origin INTEGER, retried INTEGER NOT NULL, PRIMARY KEY (case_id, setting, run)) WITHOUT ROWID;
 """
+
+_COMPUTED = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'"
 
 
 class NotAStore(HarnessError):
@@ -89,6 +100,13 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def exists(self) -> bool:
+        """Whether there is an index of this version."""
+        if not self.path.exists():
+            return False
+        with self.reading() as db:
+            return _version(db) == VERSION
+
     def sync(self, results: Path, progress: Callable[[list[Path]], Iterable[Path]] = iter) -> None:
         """Indexes the new and changed runs in ``results``, and drops those whose folder is gone. Writes nothing if the index is
         up to date."""
@@ -99,29 +117,32 @@ class Store:
         if gone := known.keys() - {folder.name for folder in folders}:
             with self._writing() as db:
                 _forget(db, gone)
+                _drop_orphans(db)
 
     def index(self, folder: Path) -> None:
         """Adds a run to the index, or replaces it. A run that cannot be read is kept with the reason."""
         stamp = _stamp(folder)
-        run, refused = _read(folder)
         try:
-            self._put(folder, stamp, run, refused)
+            self._put(folder, stamp)
         except Replaced:  # by a rebuild, which may have missed this run
-            self._put(folder, stamp, run, refused)
+            self._put(folder, stamp)
 
-    def _put(self, folder: Path, stamp: str, run: Run | None, refused: str) -> None:
-        rows = [_IndexRow.of(setting, record) for setting, record in _settled(run)] if run else []
+    def _put(self, folder: Path, stamp: str) -> None:
         with self._writing() as db:
             if _stamps(db).get(folder.name) == stamp:  # another process was faster
                 return
             _forget(db, {folder.name})
-            run_id = _add_run(db, folder, stamp, run, refused)
-            _add_rows(db, run_id, rows)
+            db.execute("SAVEPOINT run")
+            try:
+                _add_run(db, folder, stamp)
+            except HarnessError as error:
+                db.execute("ROLLBACK TO run")
+                _add_refused(db, folder, stamp, str(error))
+            _drop_orphans(db)
 
     def rebuild(self, results: Path, progress: Callable[[list[Path]], Iterable[Path]] = iter) -> None:
         """Rebuilds the index in a temporary file, then replaces the old one, even if that is damaged."""
-        temporary = self.path.with_name(f".{self.path.name}-{os.getpid()}")
-        try:
+        with used_file(self.path) as temporary:
             rebuilt = Store(temporary)
             with rebuilt._writing():  # an index even if there is no run
                 pass
@@ -133,60 +154,59 @@ class Store:
             except NotAStore:
                 self.path.with_name(f"{self.path.name}-journal").unlink(missing_ok=True)
                 temporary.replace(self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def runs(self) -> list[IndexedRun]:
         """Returns all runs, the oldest first."""
-        with self._reading() as db:
+        with self.reading() as db:
             return list(_runs(db).values())
 
     def shapes(self, operator: str) -> set[Shape]:
         """Returns the shapes of all cases of an operator (by its canonical name): as listed, and of each operand."""
-        with self._reading() as db:
+        with self.reading() as db:
             rows = db.execute("SELECT DISTINCT shape FROM shapes WHERE operator = ?", [operator])
             return {_parsed(text) for (text,) in rows}
 
-    def find(self, operator: str, shapes: Iterable[Shape], board: str | None, mode: str | None) -> list[IndexResult]:
-        """Returns the results of all cases of ``operator`` with one of ``shapes``: by case, mode and board, oldest first."""
-        wanted = json.dumps([_text(shape) for shape in shapes])
-        with self._reading() as db:
+    def find(self, operator: str, shapes: Iterable[Shape], board: str | None, mode: str | None) -> Iterator[IndexResult]:
+        """Yields the results of all cases of ``operator`` with one of ``shapes``: by case, mode and board, oldest first. Of the
+        records, those of one case are in memory. Nothing can be written to the index until the last result is taken."""
+        wanted = json.dumps([shape_text(shape) for shape in shapes])
+        with self.reading() as db:
             runs = _runs(db)
             rows = db.execute(
-                """SELECT r.run, s.device_mode, s.board, s.ttnn, r.outcome
-                   FROM results r JOIN settings s ON s.id = r.setting
+                """SELECT r.case_id, r.run, s.device_mode, s.board, s.ttnn, r.outcome
+                   FROM results r JOIN settings s ON s.id = r.setting JOIN cases c ON c.id = r.case_id
+                     JOIN outcomes o ON o.id = r.outcome JOIN runs u ON u.id = r.run
                    WHERE r.case_id IN (SELECT case_id FROM shapes
                                        WHERE operator = :operator AND shape IN (SELECT value FROM json_each(:wanted)))
-                     AND (:board IS NULL OR s.board = :board) AND (:mode IS NULL OR s.device_mode = :mode)""",
+                     AND (:board IS NULL OR s.board = :board) AND (:mode IS NULL OR s.device_mode = :mode)
+                   ORDER BY c.op, json_extract(o.body, '$.id'), c.key, s.device_mode, s.board, u.started, u.folder, s.ttnn""",
                 {"operator": operator, "wanted": wanted, "board": board, "mode": mode},
-            ).fetchall()
-            outcomes = {pair: _outcome(db, self.path, *pair) for pair in {(outcome, ttnn) for *_, ttnn, outcome in rows}}
-        results = [
-            IndexResult(runs[run], Setting(DeviceMode(mode), board, ttnn), outcomes[outcome, ttnn])
-            for run, mode, board, ttnn, outcome in rows
-        ]
-        order = {run.folder: place for place, run in enumerate(runs.values())}
-
-        def place(result: IndexResult) -> tuple[Any, ...]:
-            record, setting = result.record, result.setting
-            return record.op, record.id, record.key, setting.device_mode, setting.board, order[result.run.folder], setting.ttnn
-
-        return sorted(results, key=place)
+            )
+            for _, same_case in groupby(rows, key=itemgetter(0)):
+                records: dict[tuple[int, str], Record] = {}
+                for _, run, of_mode, of_board, ttnn, outcome in same_case:
+                    if (outcome, ttnn) not in records:
+                        records[outcome, ttnn] = _outcome(db, self.path, outcome, ttnn)
+                    record = records[outcome, ttnn]
+                    yield IndexResult(runs[run], Setting(DeviceMode(of_mode), of_board, ttnn), record)
 
     def _stamps(self) -> dict[str, str]:
         """Returns the stamp of each run in the index; none if there is no index, or one of another version."""
         if not self.path.exists():
             return {}
-        with self._reading() as db:
+        with self.reading() as db:
             return _stamps(db) if _version(db) == VERSION else {}
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[sqlite3.Connection]:
         """Opens the index for reading: one state of it, whatever is written meanwhile."""
         with self._connected("?mode=rw") as db:
             db.execute("BEGIN")
             _check_application(db, self.path)
-            yield db
+            try:
+                yield db
+            except (LookupError, TypeError, ValueError) as error:  # of what is in its rows
+                raise NotAStore(_unusable(self.path, f"damaged rows: {' '.join(str(error).split())[:200]}")) from error
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -206,6 +226,7 @@ class Store:
             uri = f"{self.path.absolute().as_uri()}{how}"
             with closing(sqlite3.connect(uri, timeout=BUSY_S, isolation_level=None, uri=True)) as db:
                 db.execute("PRAGMA cache_size = -65536")  # KiB
+                db.execute("PRAGMA trusted_schema = OFF")
                 yield db
         except sqlite3.OperationalError as error:
             if "readonly" in str(error) and os.access(self.path, os.W_OK):
@@ -215,47 +236,10 @@ class Store:
             raise NotAStore(_unusable(self.path, str(error))) from error
 
 
-@dataclass(frozen=True)
-class _IndexRow:
-    setting: tuple[str, str, str]
-    operator: str
-    case: tuple[str, str]
-    shapes: tuple[str, ...]
-    digest: bytes
-    body: str
-
-    @classmethod
-    def of(cls, setting: Setting, record: Record) -> _IndexRow:
-        body = record_text(record, _NOT_OUTCOME)
-        shapes = dict.fromkeys([record.shape, *record.inputs])
-        return cls(
-            (setting.device_mode, setting.board, setting.ttnn),
-            record.operator,
-            (record.op, record.key),
-            tuple(map(_text, shapes)),
-            blake2b(body.encode(), digest_size=16).digest(),
-            body,
-        )
-
-
-def _settled(run: Run) -> Iterator[tuple[Setting, Record]]:
-    for group in run.groups:
-        for record in group.records:
-            yield group.setting, record
-
-
-def _read(folder: Path) -> tuple[Run | None, str]:
-    """Returns the run, or why there is none: no complete record, or a newer schema."""
-    try:
-        return read_run(folder), ""
-    except HarnessError as error:
-        return None, str(error)
-
-
 def _stamp(folder: Path) -> str:
-    """Returns the size and time of the two files of a run, which change when the run does."""
+    """Returns the size and time of the files of a run, which change when the run does."""
     stamps = []
-    for name in (RECORDS, INFO):
+    for name in (RECORDS, COMPRESSED, INFO):
         try:
             status = (folder / name).stat()
         except FileNotFoundError:
@@ -263,10 +247,6 @@ def _stamp(folder: Path) -> str:
         else:
             stamps.append(f"{status.st_size} {status.st_mtime_ns}")
     return ", ".join(stamps)
-
-
-def _text(shape: Shape) -> str:
-    return ",".join(map(str, shape))
 
 
 def _parsed(text: str) -> Shape:
@@ -286,6 +266,9 @@ def _check_application(db: sqlite3.Connection, path: Path) -> None:
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != APPLICATION:
         raise NotAStore(_unusable(path, "a database of another program"))
+    (computed,) = db.execute(_COMPUTED).fetchone()
+    if computed:  # a view of the requested name could go on forever
+        raise NotAStore(_unusable(path, "it has views, triggers or virtual tables"))
 
 
 def _make_tables(db: sqlite3.Connection) -> None:
@@ -317,46 +300,57 @@ def _outcome(db: sqlite3.Connection, path: Path, number: int, ttnn: str) -> Reco
         raise NotAStore(_unusable(path, f"outcome {number} is not a record")) from error
 
 
-def _add_run(db: sqlite3.Connection, folder: Path, stamp: str, run: Run | None, refused: str) -> int | None:
-    head = run.head if run else RunInfo()
-    values = (
-        folder.name,
-        stamp,
-        run.id if run else folder.name,
-        head.started,
-        json.dumps(plain(head.device)),
-        json.dumps(run.losses if run else ()),
-        refused,
+def _add_run(db: sqlite3.Connection, folder: Path, stamp: str) -> None:
+    """Adds a run and its records.
+
+    Raises:
+        HarnessError: It has no complete record, or was written by a newer version.
+    """
+    lines, head, _ = described(folder)
+    run = db.execute("INSERT INTO runs VALUES (NULL, ?, ?, '', '', '', '', '', '', '')", [folder.name, stamp]).lastrowid
+    rows = RunRows(db, run or 0, lines)
+    for block in blocks(lines):
+        rows.add(block)
+    rows.end()
+    losses = rows.losses
+    if not rows.kept and (losses or head.selected != 0):  # an empty part of a selection is a run, too
+        raise no_record(lines, losses)
+    check_modes(lines, rows.answered)
+    losses += missing_losses(head, rows.kept)
+    if head.interruption:
+        losses.append(head.interruption)
+    device = json.dumps(plain(head.device))
+    db.execute(
+        "UPDATE runs SET run = ?, started = ?, device = ?, answerer = ?, searcher = ?, losses = ? WHERE id = ?",
+        [head.run or folder.name, head.started, device, head.answerer, head.searcher, json.dumps(losses), run],
     )
-    return db.execute(
-        "INSERT INTO runs (folder, stamp, run, started, device, losses, refused) VALUES (?, ?, ?, ?, ?, ?, ?)", values
-    ).lastrowid
 
 
-def _add_rows(db: sqlite3.Connection, run: int | None, rows: list[_IndexRow]) -> None:
-    db.executemany("INSERT OR IGNORE INTO settings (device_mode, board, ttnn) VALUES (?, ?, ?)", {row.setting for row in rows})
-    db.executemany("INSERT OR IGNORE INTO cases (op, key) VALUES (?, ?)", (row.case for row in rows))
-    db.executemany("INSERT OR IGNORE INTO outcomes (digest, body) VALUES (?, ?)", ((row.digest, row.body) for row in rows))
-    db.executemany(
-        "INSERT OR IGNORE INTO shapes SELECT ?, ?, id FROM cases WHERE op = ? AND key = ?",
-        ((row.operator, shape, *row.case) for row in rows for shape in row.shapes),
-    )
-    db.executemany(
-        """INSERT INTO results SELECT c.id, s.id, ?, o.id FROM cases c, settings s, outcomes o
-           WHERE c.op = ? AND c.key = ? AND s.device_mode = ? AND s.board = ? AND s.ttnn = ? AND o.digest = ?""",
-        ((run, *row.case, *row.setting, row.digest) for row in rows),
-    )
+def _add_refused(db: sqlite3.Connection, folder: Path, stamp: str, why: str) -> None:
+    values = [folder.name, stamp, folder.name, "", json.dumps(plain(NOT_OPENED)), "", "", "[]", why]
+    db.execute("INSERT INTO runs VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 def _forget(db: sqlite3.Connection, folders: Iterable[str]) -> None:
-    """Removes runs, and all that no other run has."""
-    numbers = []
+    """Removes runs, and notes their outcomes in the table ``touched``."""
+    db.execute("CREATE TEMP TABLE touched (outcome INTEGER PRIMARY KEY)")
     for folder in folders:
-        numbers += db.execute("DELETE FROM runs WHERE folder = ? RETURNING id", [folder]).fetchall()
-    if not numbers:
+        for number in db.execute("DELETE FROM runs WHERE folder = ? RETURNING id", [folder]).fetchall():
+            db.execute("INSERT OR IGNORE INTO touched SELECT outcome FROM results WHERE run = ?", number)
+            db.execute("DELETE FROM results WHERE run = ?", number)
+
+
+def _drop_orphans(db: sqlite3.Connection) -> None:
+    """Removes the outcomes that were touched and that no run has any more, and what belongs to them alone."""
+    db.execute(
+        """CREATE TEMP TABLE orphans AS SELECT o.id, o.case_id FROM touched t JOIN outcomes o ON o.id = t.outcome
+           WHERE NOT EXISTS (SELECT 1 FROM results r WHERE r.case_id = o.case_id AND r.outcome = o.id)"""
+    )
+    if not db.execute("DELETE FROM outcomes WHERE id IN (SELECT id FROM orphans)").rowcount:
         return
-    db.executemany("DELETE FROM results WHERE run = ?", numbers)
-    db.execute("DELETE FROM outcomes WHERE id NOT IN (SELECT outcome FROM results)")
-    db.execute("DELETE FROM cases WHERE id NOT IN (SELECT case_id FROM results)")
-    db.execute("DELETE FROM shapes WHERE case_id NOT IN (SELECT id FROM cases)")
-    db.execute("DELETE FROM settings WHERE id NOT IN (SELECT setting FROM results)")
+    db.execute(
+        """DELETE FROM cases WHERE id IN (SELECT case_id FROM orphans)
+           AND NOT EXISTS (SELECT 1 FROM results r WHERE r.case_id = cases.id)"""
+    )
+    db.execute("DELETE FROM shapes WHERE case_id IN (SELECT case_id FROM orphans EXCEPT SELECT id FROM cases)")
+    db.execute("DELETE FROM settings WHERE NOT EXISTS (SELECT 1 FROM results r WHERE r.setting = settings.id)")

@@ -6,11 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
-from ssinghal.core.record import Record, Status
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import TextEnum
-from ssinghal.runs.reader import Setting, identity_of
+from ssinghal.core.verdict import Status
+from ssinghal.operators.case_json import KEYS
+from ssinghal.runs.setting import Setting
 
 
 class PlacementOutcome(TextEnum):
@@ -56,12 +59,12 @@ class PlacedCall:
         }
 
 
-def placed_calls(before: Sequence[Record], after: Sequence[Record], setting: Setting) -> list[PlacedCall]:
+def placed_pairs(before: Sequence[Record], after: Sequence[Record]) -> list[tuple[Record, Record]]:
     """Pairs the records of equal calls that differ in the memory of their operands alone, in the order of ``before``. A call
     that a side has in two memories is in no pair."""
     sides = [_by_call(before), _by_call(after)]
     return [
-        PlacedCall(setting, record, sides[1][call])
+        (record, sides[1][call])
         for call, record in sides[0].items()
         if call in sides[1] and sides[1][call].memory != record.memory
     ]
@@ -108,12 +111,14 @@ def by_memories(calls: Iterable[PlacedCall]) -> list[MemoryComparison]:
     return [MemoryComparison(*memories, tuple(listed)) for memories, listed in sorted(grouped.items())]
 
 
+_alike = attrgetter(*(key for key in KEYS if key not in ("attrs", "memory", "operands")))
+
+
 def call_of(record: Record) -> str:
     """Returns what records of one call in several placements share: all but the memory, and the layouts of single operands,
     which go with it (the map of a convolution comes in tiles if it is sharded)."""
-    identity = {key: value for key, value in identity_of(record).items() if key not in ("memory", "operands")}
     own = [{k: v for k, v in (operand or {}).items() if k != "layout"} for operand in record.operands]
-    return json.dumps({**identity, "operands": own if any(own) else []}, sort_keys=True)
+    return f"{_alike(record)} {json.dumps([record.attrs, own if any(own) else []], sort_keys=True)}"
 
 
 def _by_call(records: Iterable[Record]) -> dict[str, Record]:

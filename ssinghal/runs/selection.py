@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ssinghal.core.case import Source
 from ssinghal.core.record import Record
+from ssinghal.core.run_info import RunInfo
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import suite_name
 from ssinghal.operators.binding import largest_bytes
-from ssinghal.runs.reader import Run, case_or_none
+from ssinghal.runs.parsing import case_or_none
+from ssinghal.runs.variants import Variants
 
 MAX_NAMED = 5
 _FILES = (".yaml", ".yml")
+
+
+class Selected(Protocol):
+    """What is read of a run."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def head(self) -> RunInfo: ...
+    @property
+    def catalogs(self) -> frozenset[str]: ...
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,8 @@ class Selection:
     memory: str | None = None
     # The memories in each of which every call is placed.
     placements: tuple[str, ...] = ()
+    # The dtypes in each of which every call has its operands.
+    dtypes: tuple[str, ...] = ()
     # Dtype of the weights of convolutions and matrix products.
     weights: str | None = None
     max_bytes: int | None = None
@@ -38,7 +54,7 @@ class Selection:
     tests: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, run: Run) -> Selection | None:
+    def of(cls, run: Selected) -> Selection | None:
         """Returns None where the run does not state it: a ``records.jsonl`` alone, or a program's own run."""
         given = run.head.options
         if "catalogs" in given:  # of ``ssinghal run``
@@ -54,6 +70,7 @@ class Selection:
             frozenset(map(_suite, _texts(operators))),
             memory,
             _texts(given.get("placements")),
+            _texts(given.get("dtypes")),
             given.get("weights"),
             max_bytes,
             sample,
@@ -63,23 +80,24 @@ class Selection:
     @property
     def sampled_from(self) -> tuple[Any, ...]:
         """What decides which cases of an operator a sample has."""
-        return self.catalogs, self.memory, self.placements, self.weights, self.max_bytes, self.sample
+        return self.catalogs, self.memory, self.placements, self.dtypes, self.weights, self.max_bytes, self.sample
 
     @property
-    def memories(self) -> tuple[str, ...]:
-        """The memories that operands are placed in; empty where the catalog's own are kept."""
-        return self.placements or (() if self.memory is None else (self.memory,))
+    def variants(self) -> Variants:
+        return Variants(self.placements, self.memory, self.dtypes, self.weights)
 
 
 class Unselected:
     """Tells the cases that ``run`` left out by its selection from those that are gone. ``other``: the run that has them."""
 
-    def __init__(self, run: Run, other: Run) -> None:
+    def __init__(self, run: Selected, other: Selected) -> None:
         self._run = run
         mine, theirs = Selection.of(run), Selection.of(other)
         self._known = mine is not None and theirs is not None and mine != theirs
         self._mine, self._theirs = mine or Selection(), theirs or Selection()
-        self._catalogs = {source.catalog for record in run.records for source in record.sources}
+        self._catalogs = run.catalogs
+        self._counted: Counter[str] = Counter()
+        self._named: dict[str, set[str]] = {}
 
     def reason(self, record: Record) -> str:
         """Returns why the run did not select a record of the other one, in words that follow its id; "" if it did, or if that
@@ -95,20 +113,25 @@ class Unselected:
             return f"left out operands of more than {mine.max_bytes:,} B"
         if mine.sample is not None and mine.sampled_from != theirs.sampled_from:
             return f"took a sample of {mine.sample:,} of each operator"
-        if mine.memories not in ((), theirs.memories) and record.memory not in mine.memories:
-            return f"placed operands in {', '.join(mine.memories)}"
-        if mine.weights != theirs.weights:
-            return f"had weights in {mine.weights or 'the dtype of the call'}"
+        if other_variant := mine.variants.why_not(record, theirs.variants):
+            return other_variant
         if mine.tests and mine.tests != theirs.tests:
             return f"ran other tests ({' '.join(mine.tests)})"
         return ""
 
-    def notes(self, records: Iterable[Record]) -> list[str]:
+    def left_out(self, record: Record) -> bool:
+        """Returns whether the run did not select a record of the other one, and counts it for ``notes`` if so."""
+        if reason := self.reason(record):
+            self._counted[reason] += 1
+            self._named.setdefault(reason, set()).update(_names(reason, record))
+        return bool(reason)
+
+    def notes(self) -> list[str]:
         """Returns a line for each reason, with the number of the records that it holds for."""
-        reasons: dict[str, list[Record]] = {}
-        for record in records:
-            reasons.setdefault(self.reason(record), []).append(record)
-        return [f"{self._run.id} {reason}{_names(reason, left)}; {_cases(left)}" for reason, left in sorted(reasons.items())]
+        return [
+            f"{self._run.id} {reason}{_listed(self._named[reason])}; {_cases(cases)}"
+            for reason, cases in sorted(self._counted.items())
+        ]
 
     def _has_catalog(self, source: Source) -> bool:
         """Whether the run selected a source's catalog: one of its records is from there, or its selection names it."""
@@ -125,20 +148,21 @@ def _named(source: Source, texts: Iterable[str]) -> bool:
     return any(text in f"{kind}/{source.catalog}" for text in texts if not text.endswith(_FILES))
 
 
-def _names(reason: str, records: Iterable[Record]) -> str:
-    """Returns the catalogs or operators that a reason is about."""
+def _names(reason: str, record: Record) -> set[str]:
+    """Returns the catalogs or operators of a record that a reason is about."""
     if reason.endswith("catalogs"):
-        names = sorted({source.catalog for record in records for source in record.sources})
-    elif reason.endswith("operators"):
-        names = sorted({record.op for record in records})
-    else:
-        return ""
+        return {source.catalog for source in record.sources}
+    return {record.op} if reason.endswith("operators") else set()
+
+
+def _listed(found: set[str]) -> str:
+    names = sorted(found)
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return f": {', '.join(names[:MAX_NAMED])}{more}"
+    return f": {', '.join(names[:MAX_NAMED])}{more}" if names else ""
 
 
-def _cases(records: list[Record]) -> str:
-    return f"{len(records):,} case{'' if len(records) == 1 else 's'} not compared"
+def _cases(count: int) -> str:
+    return f"{count:,} case{'' if count == 1 else 's'} not compared"
 
 
 def _bytes(record: Record) -> int:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from ssinghal.core.record import FAULTS, Status
+from ssinghal.core.verdict import FAULTS, Status
 from ssinghal.errors import cut
-from ssinghal.render.tables import aligned, summary_rows, totals
+from ssinghal.render.tables import OutcomeCounts, aligned
 
 LEAK = "leak"  # not a status: the verdict stands, but the call left device memory allocated
+SAME = "the same device, TTNN, code and limits"  # as an answer needs them to be taken
 SLOW_S = 0.5
 SLOWEST = 10
-# What cases must share besides the message to be shown as one group; by default the operator.
-_ALIKE: Mapping[str, tuple[str, ...]] = {Status.NOT_RUN: (), Status.CRASH: ("op", "id"), Status.TIMEOUT: ("op", "id")}
+MOST_ALONE = 20  # crashes, and timeouts, that are shown alone; the others in groups like errors
+MOST_GROUPS = 200  # of one status; all others are one more
+OTHER = "with other messages"
+# What cases must share besides the message to be shown as one group; by default the operator. Of those that are shown alone
+# there may be any number.
+ALIKE: Mapping[str, tuple[str, ...]] = {Status.NOT_RUN: (), Status.CRASH: ("op", "id"), Status.TIMEOUT: ("op", "id")}
 
 
 @dataclass(frozen=True)
@@ -57,46 +63,48 @@ class Summary:
     slow: int
     # Some of these, the slowest first.
     slowest: Sequence[Mapping[str, Any]]
-    # The time of all cases, one after the other.
+    # The time of all cases that were probed, one after the other.
     seconds: float
     # Cases out of memory by the contract of the first remedy that works, if remedies were searched for.
     remedies: Mapping[str, int]
+    # Cases whose worker was lost at the first attempt.
+    retried: int = 0
+    # How many answers are those of earlier runs.
+    taken: int = 0
 
     @classmethod
-    def of(cls, records: Sequence[Mapping[str, Any]]) -> Summary:
+    def of(cls, records: Iterable[Mapping[str, Any]]) -> Summary:
         """Returns the summary of ``records``, given as they are written."""
-        slow = sorted((r for r in records if r["duration_s"] >= SLOW_S), key=lambda r: -float(r["duration_s"]))
-        faults = [group for status in FAULTS for group in _groups(status, [r for r in records if r["status"] == status])]
-        leaks = [{**r, "message": f"left allocated {r['left_allocated']}"} for r in records if r.get("left_allocated")]
-        return cls(
-            cases=len(records),
-            totals=dict(sorted(totals(records).items())),
-            rows=summary_rows(records),
-            faults=[*faults, *_groups(LEAK, leaks)],
-            not_run=_groups(Status.NOT_RUN, [r for r in records if r["status"] == Status.NOT_RUN]),
-            unsupported=_groups(Status.UNSUPPORTED, [r for r in records if r["status"] == Status.UNSUPPORTED]),
-            slow=len(slow),
-            slowest=[{key: r[key] for key in ("op", "id", "status", "duration_s")} for r in slow[:SLOWEST]],
-            seconds=sum(r["duration_s"] for r in records),
-            remedies=dict(Counter(_contract(r["remedies"]) for r in records if "remedies" in r).most_common()),
-        )
+        counting = SummaryCounts()
+        for record in records:
+            counting.add(record)
+        return counting.summary()
 
     def lines(self) -> list[str]:
         """Returns the text of the summary; nothing if there is no record."""
         if not self.cases:
             return []
-        share = 100 * (self.cases - self.slow) / self.cases
-        slow = [f"  {r['duration_s']:7.2f} s  {r['op']} {cut(r['id'], 150)}: {r['status']}" for r in self.slowest]
         return [
             *aligned(self.rows),
-            f"{share:.1f} % of the cases took less than {SLOW_S:g} s, all cases together {self.seconds:,.1f} s of worker time"
-            + ("; the slowest:" if slow else ""),
-            *slow,
+            *self._times(),
+            *taken_note(self.taken, self.cases),
             *self._remedies(),
+            *at_the_second_attempt(self.retried),
             *map(str, self.not_run),
             *map(str, self.unsupported),
             *map(str, self.faults),
         ]
+
+    def _times(self) -> list[str]:
+        probed = self.cases - self.taken - self.totals.get(Status.NOT_RUN, 0)
+        if not probed:
+            return []
+        share = math.floor(1000 * (probed - self.slow) / probed) / 10  # 100 % only where no case was slow
+        took = (
+            f"{share:.1f} % of the cases took less than {SLOW_S:g} s, all cases together {self.seconds:,.1f} s of worker time"
+        )
+        slow = [f"  {r['duration_s']:7.2f} s  {r['op']} {cut(r['id'], 150)}: {r['status']}" for r in self.slowest]
+        return [f"{took}; the slowest:" if slow else took, *slow]
 
     def _remedies(self) -> list[str]:
         if not self.remedies:
@@ -117,15 +125,24 @@ class Summary:
             "slow": self.slow,
             "slowest": [dict(r) for r in self.slowest],
             "seconds": round(self.seconds, 3),
+            "taken": self.taken,
             **({"remedies": dict(self.remedies)} if self.remedies else {}),
+            **({"retried": self.retried} if self.retried else {}),
         }
 
 
-def placed_in(placements: Sequence[str], weights: object = None) -> list[str]:
-    """Returns a note on where a run places its calls, and on the dtype of their weights, if it changes the catalogs' own."""
+def placed_in(placements: Sequence[str], weights: object = None, dtypes: Sequence[object] = ()) -> list[str]:
+    """Returns a note on where a run places its calls, and on the dtypes of their operands and weights, if it changes the
+    catalogs' own."""
     notes = [f"each call in {', '.join(placements)}"] if placements else []
+    notes += [f"operands in {', '.join(map(str, dtypes))}"] if dtypes else []
     notes += [f"weights in {weights}"] if weights else []
     return ["; ".join(notes)] if notes else []
+
+
+def taken_note(taken: int, cases: int) -> list[str]:
+    """Returns a note on the answers that a run took from earlier ones, if any."""
+    return [f"{taken:,} of {cases:,} answers taken from earlier runs ({SAME})"] if taken else []
 
 
 def left_out(calls: Sequence[int]) -> list[str]:
@@ -136,19 +153,105 @@ def left_out(calls: Sequence[int]) -> list[str]:
     return [f"left out: {lines} without an operator (ssinghal operators --missing)"]
 
 
+def at_the_second_attempt(cases: int) -> list[str]:
+    """Returns a note on cases that were repeated alone, if any."""
+    counted = f"{cases:,} case{'s' * (cases != 1)} answered at the second attempt"
+    return [f"{counted}, alone: the process of the first was lost"] if cases else []
+
+
 def _contract(remedies: Mapping[str, Any]) -> str:
     return str(remedies["found"][0]["contract"]) if remedies["found"] else "none found"
 
 
-def _groups(kind: str, records: Iterable[Mapping[str, Any]]) -> list[FaultGroup]:
-    """Returns the groups, the largest first. Messages that differ only in numbers belong together."""
-    by_message: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for record in records:
-        by = _ALIKE.get(kind, ("op",))
-        alike = re.sub(r"\d[\d,.]*", "N", record.get("message", ""))
-        by_message.setdefault((alike, *(record[name] for name in by)), []).append(record)
-    groups = [
-        FaultGroup(str(kind), rs[0]["op"], len(rs), rs[0]["id"], rs[0].get("message", ""), len({r["op"] for r in rs}))
-        for rs in by_message.values()
-    ]
-    return sorted(groups, key=lambda group: -group.cases)
+def alike(message: str) -> str:
+    """Returns what messages of one group share: those that differ only in numbers belong together."""
+    return re.sub(r"\d[\d,.]*", "N", message)
+
+
+def leak_message(left: Mapping[str, int]) -> str:
+    return f"left allocated {dict(left)}"
+
+
+class SummaryCounts:
+    """Counts records one by one. What it keeps grows with the operators, and has a bound for causes."""
+
+    def __init__(self) -> None:
+        self.cases = 0
+        self._outcomes = OutcomeCounts()
+        self._groups: dict[str, dict[tuple[str, ...], _Group]] = {}
+        self._slow = 0
+        self._slowest: list[dict[str, Any]] = []
+        self._seconds = 0.0
+        self._taken = 0
+        self._remedies: Counter[str] = Counter()
+        self._retried = 0
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Counts one record, given as it is written, or as any line that is read as one: without what is at its default."""
+        self.cases += 1
+        self._outcomes.add(record)
+        taken = bool(record.get("taken_from"))
+        self._taken += taken
+        duration_s = 0.0 if taken else record.get("duration_s", 0.0)
+        self._seconds += duration_s
+        if duration_s >= SLOW_S:
+            self._slow += 1
+            self._slowest.append({key: record[key] for key in ("op", "id", "status", "duration_s")})
+            self._slowest.sort(key=lambda slow: -float(slow["duration_s"]))
+            del self._slowest[SLOWEST:]
+        if record["status"] in GROUPED:
+            self._group(str(record["status"]), record, record.get("message", ""))
+        if record.get("left_allocated"):
+            self._group(LEAK, record, leak_message(record["left_allocated"]))
+        self._retried += bool(record.get("retried"))
+        if record.get("remedies"):
+            self._remedies[_contract(record["remedies"])] += 1
+
+    def summary(self) -> Summary:
+        return Summary(
+            cases=self.cases,
+            totals=dict(sorted(self._outcomes.totals.items())),
+            rows=self._outcomes.rows(),
+            faults=[group for kind in (*FAULTS, LEAK) for group in self._grouped(kind)],
+            not_run=self._grouped(Status.NOT_RUN),
+            unsupported=self._grouped(Status.UNSUPPORTED),
+            slow=self._slow,
+            slowest=list(self._slowest),
+            seconds=self._seconds,
+            remedies=dict(self._remedies.most_common()),
+            retried=self._retried,
+            taken=self._taken,
+        )
+
+    def _group(self, kind: str, record: Mapping[str, Any], message: str) -> None:
+        groups = self._groups.setdefault(kind, {})
+        names = ALIKE.get(kind, ("op",))
+        if "id" in names and len(groups) >= MOST_ALONE:
+            names = ("op",)
+        key = (alike(message), *(record[name] for name in names))
+        if key not in groups and len(groups) >= MOST_GROUPS:
+            key, message = ("",), OTHER
+        if key not in groups:
+            groups[key] = _Group(record["op"], record["id"], message)
+        groups[key].cases += 1
+        groups[key].operators.add(record["op"])
+
+    def _grouped(self, kind: str) -> list[FaultGroup]:
+        """Returns the groups of one kind, the largest first."""
+        groups = [
+            FaultGroup(str(kind), group.op, group.cases, group.id, group.message, len(group.operators))
+            for group in self._groups.get(kind, {}).values()
+        ]
+        return sorted(groups, key=lambda group: -group.cases)
+
+
+GROUPED = frozenset((*FAULTS, Status.NOT_RUN, Status.UNSUPPORTED))
+
+
+@dataclass
+class _Group:
+    op: str
+    id: str
+    message: str
+    cases: int = 0
+    operators: set[str] = field(default_factory=set)

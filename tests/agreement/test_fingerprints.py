@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from ssinghal import BufferType, Placement, Status, load_board, make_case, open_pool, probe
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import Layout
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.releases import known_releases
 from ssinghal.diagnose.fingerprint import fingerprint_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.operators.case_json import case_from_json
 from ssinghal.runner.pool import Pool

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ssinghal.core.record import Resource, Status
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import find_release
 from ssinghal.errors import HarnessError

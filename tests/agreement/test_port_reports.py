@@ -15,8 +15,8 @@ import pytest
 
 from ssinghal.cli.diagnose import _case_of
 from ssinghal.core.boards import load_board
-from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import BufferType
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import find_release
 from ssinghal.errors import HarnessError, InvalidCase

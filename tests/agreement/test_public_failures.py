@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import find_release

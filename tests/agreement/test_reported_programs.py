@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ssinghal.core.record import Resource
+from ssinghal.core.verdict import Resource
 from ssinghal.device.releases import find_release
 from ssinghal.diagnose.log_reader import read_log
 from ssinghal.diagnose.model import Failure, FailureKind

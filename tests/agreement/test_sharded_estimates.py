@@ -11,7 +11,8 @@ import pytest
 from benchmarks.random_calls import calls
 from ssinghal.core.boards import load_board
 from ssinghal.core.device_facts import DeviceMode
-from ssinghal.core.record import Prediction, Resource, Status
+from ssinghal.core.estimate import Prediction
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.session import Session
 from ssinghal.device.virtual import apply_environment, environment_for

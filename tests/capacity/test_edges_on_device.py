@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -17,14 +16,14 @@ from ssinghal.capacity.search import SearchLimits
 from ssinghal.capacity.text import lines
 from ssinghal.core.case import Placement
 from ssinghal.core.memory_config import Cores, Sharding, ShardKind
-from ssinghal.core.record import Resource, Status
 from ssinghal.core.tensors import BufferType
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
 from ssinghal.operators import make_case
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
-from ssinghal.runs.reader import Setting
+from ssinghal.runs.setting import Setting
 from tests.support.processes import wait_for
 
 L1 = Placement(memory=BufferType.L1)
@@ -150,14 +149,24 @@ def test_nothing_fits_and_no_edge(pool):
 
 @pytest.mark.virtual_device
 def test_a_crash_costs_one_run_and_is_reported(pool):
-    """The worker is killed while it lists 240,000 pages."""
+    """Both workers that list 240,000 pages are killed: the first, and the one that repeats the call."""
     choice = choose_device("virtual", "n150")
+    ended, over = set(), threading.Event()
+
+    def end_each(crashing: Pool) -> None:
+        while not over.wait(0.3):
+            for worker in tuple(crashing._busy):
+                ended.add(worker._process.pid)
+                os.kill(worker._process.pid, signal.SIGSEGV)
+
     with Pool(choice, lean(PoolOptions.of(choice, workers=1, host_tiles=300_000))) as crashing:
-        worker = crashing._idle.get()
-        crashing._idle.put(worker)
-        threading.Thread(target=lambda: (time.sleep(0.5), os.kill(worker._process.pid, signal.SIGSEGV))).start()
+        killing = threading.Thread(target=end_each, args=(crashing,))
+        killing.start()
         slow = make_case("view", ((1, 240_000, 1024),), {"size": [1, 240_000, 32, 32]})
         result = EdgeSearch(Goal.BATCH, slow, Bounds(upto=1)).on(crashing)
+        over.set()
+        killing.join()
+        assert len(ended) == 2
         after = crashing.submit(make_case("relu", ((32, 32),))).result()
     assert (result.fit, result.fail, result.untried[0].verdict.status) == (None, None, Status.CRASH)
     assert "no memory verdict, may fit: 1: crash: the process that ran the call ended with SIGSEGV" in "\n".join(lines(result))

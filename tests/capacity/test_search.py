@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -183,10 +184,12 @@ def test_values_that_cannot_be_tried_are_passed_over(edge, period, offset, start
 
 
 @given(edge=st.integers(0, 300), start=st.integers(0, 299), certain=st.integers(0, 300))
+@example(edge=1, start=223, certain=1)  # takes more than the 64 runs that a search has by default
 def test_beyond_values_that_cannot_be_tried_nothing_is_claimed(edge, start, certain):
     """Every value beyond ``edge`` crashes: the last that fits is found, and the next is named as unknown."""
     run = RecordedRun(lambda value: True if value <= edge else None)
-    result = search_edge(range(1, 301), run, lambda value: True if value <= min(certain, edge) else None, start=start)
+    hint = lambda value: True if value <= min(certain, edge) else None  # noqa: E731
+    result = search_edge(range(1, 301), run, hint, start=start, limits=MANY)
     assert found(result) == (edge or None, None)
     assert not result.is_confirmed
     assert result.is_open == (edge == 300)
@@ -420,3 +423,52 @@ def test_every_call_of_the_catalogs_has_its_parameter_or_a_reason(goal):
             doubled.append(twice > once)
     assert varied > len(CASES) // 3
     assert goal is not Goal.BATCH or sum(doubled) > 0.9 * len(doubled) > 0.5 * len(CASES)
+
+
+# What is left ----------------------------------------------------------------------------------------------------------------
+
+
+@given(count=st.integers(1, 40), edge=st.integers(0, 40), start=st.integers(0, 50), neighbours=st.integers(0, 2))
+@settings(max_examples=50, deadline=None)
+def test_a_search_never_takes_more_runs_than_it_states(count, edge, start, neighbours):
+    """Before each run, and the number falls with each."""
+    limits = SearchLimits(neighbours=neighbours, samples=0)
+    stated = []
+    run = RecordedRun(lambda value: value <= edge)
+    values = range(1, count + 1)
+    result = search_edge(values, run, start=start, limits=limits, watch=lambda value, left: stated.append((value, left)))
+    assert [value for value, _ in stated] == run.values
+    for done, (_, left) in enumerate(stated):
+        assert len(result.tried) - done <= left
+    assert all(later < earlier for (_, earlier), (_, later) in pairwise(stated))
+
+
+@pytest.mark.parametrize("start", [0, 5, 15])
+def test_what_is_stated_first_is_the_longest_of_all_searches(start):
+    first, longest = set(), 0
+    for edge in range(17):
+        stated = []
+        run = RecordedRun(lambda value, edge=edge: value <= edge)
+        search_edge(range(1, 17), run, start=start, limits=EDGE_ALONE, watch=lambda _, left, stated=stated: stated.append(left))
+        first.add(stated[0])
+        longest = max(longest, len(run.values))
+    assert first == {longest}
+
+
+def test_the_limit_of_runs_bounds_what_is_stated():
+    stated = []
+    limits = SearchLimits(runs=3, neighbours=0, samples=0)
+    search_edge(range(256), RecordedRun(lambda value: value <= 77), limits=limits, watch=lambda _, left: stated.append(left))
+    assert stated == [3, 2, 1]
+
+
+def test_arithmetic_that_is_known_is_no_run_that_is_left():
+    """From 101 upwards arithmetic rules out: of 100 and 101, one is run to confirm it."""
+    stated = []
+    run = RecordedRun(lambda value: value <= 100)
+    hint = {True: None, False: False}
+    search_edge(
+        range(1, 257), run, lambda value: hint[value <= 100], start=99, limits=EDGE_ALONE, watch=lambda _, n: stated.append(n)
+    )
+    assert run.values == [100, 101]
+    assert stated[1] == 1

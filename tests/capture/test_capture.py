@@ -11,8 +11,8 @@ import pytest
 from ssinghal.capture.catalog_lines import Operand, RecordedCall, merged
 from ssinghal.capture.client import Captures, request_of, write_capture
 from ssinghal.capture.request import CaptureRequest, Level
+from ssinghal.catalog.captured import CapturedCatalog, CapturedLine
 from ssinghal.catalog.loader import catalog_files
-from ssinghal.catalog.schema import CapturedCatalog, CapturedLine
 from ssinghal.catalog.writer import flow
 from ssinghal.errors import CaptureError, CaptureUnavailable, CatalogError, InvalidCase
 from tests.support.packages import needs_torch

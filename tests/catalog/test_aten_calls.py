@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from ssinghal.catalog.aten_calls import Unmapped, captured_case, operators_by_overload
+from ssinghal.catalog.captured import CapturedLine
 from ssinghal.catalog.coverage import coverage
 from ssinghal.catalog.loader import load_catalogs
-from ssinghal.catalog.schema import CapturedLine
 from ssinghal.cli import cli
 from ssinghal.core.case import Case, Placement, Source
 from ssinghal.core.tensors import DType, Layout

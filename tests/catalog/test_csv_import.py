@@ -17,7 +17,7 @@ from ssinghal.catalog import csv_fields as cells
 from ssinghal.catalog.csv_import import ImportResult, read_list
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalog
-from ssinghal.catalog.schema import PlacementModel
+from ssinghal.catalog.placement_fields import PlacementModel
 from ssinghal.cli import cli
 from ssinghal.core.case import ModuleCalls, OutputMemory, Source
 from ssinghal.core.tensors import BufferType, DType, Layout
@@ -413,3 +413,27 @@ def test_a_rejected_list_leaves_no_file(run: Any, tmp_path: Path, args: list[str
     before = files(tmp_path)
     assert refusal(run(*args)).startswith(why)
     assert files(tmp_path) == before
+
+
+def test_refused_names_keep_nothing_of_the_list(tmp_path: Path) -> None:
+    """What is remembered of a name that is no operator's must not hold the frames of the list, nor its rows, by a traceback."""
+    cells._named.cache_clear()
+    file = tmp_path / "list.csv"
+    file.write_text("operator,shapes\n" + "".join(f"nosuch{number},1x64\n" for number in range(20)))
+    assert len(read_list(file, PLACEMENT).faults) == 20
+    for number in range(20):
+        known = cells._named(f"nosuch{number}")
+        assert isinstance(known, InvalidCase)
+        assert known.__traceback__ is None
+    assert cells._named.cache_info().hits == 20
+
+
+@pytest.mark.parametrize("operator", ["zeros", "ones", "add", "relu", "softmax", "conv2d", "cat"])
+@pytest.mark.parametrize("shapes", ["", "[]", "[[]]", "[", "1x1x1x1x1x1x1x1x1", "0", "-1", "[1,-2]", "[[1],[-3]]"])
+@pytest.mark.parametrize("arguments", ["", "size=[]", "size=[1,1,1,1,1,1,1,1,1]", "size=[-1]", "size=[0]", "size=x", "dim=[]"])
+def test_shapes_that_no_tensor_has_are_a_fault_of_the_row(operator: str, shapes: str, arguments: str, tmp_path: Path) -> None:
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["operator", "shapes", "arguments"], [operator, shapes, arguments]])
+    found = read_list(tmp_path / "rows.csv", PLACEMENT)
+    assert len(found.faults) == 1, found.text
+    assert "\n" not in found.faults[0]

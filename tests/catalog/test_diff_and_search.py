@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from ssinghal.catalog.crossed import CrossedCatalog, ShapeOrigin
 from ssinghal.catalog.diff import compare
 from ssinghal.catalog.loader import load_catalog, load_catalogs
-from ssinghal.catalog.schema import Catalog, CrossedCatalog, ShapeOrigin
+from ssinghal.catalog.schema import Catalog
 from ssinghal.catalog.search import ShapeMatches, find
 from ssinghal.cli import cli
 from ssinghal.core.parsing import parse_shape

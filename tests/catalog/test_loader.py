@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from ssinghal.catalog import loader as reading
 from ssinghal.catalog import located_yaml as marked_yaml
 from ssinghal.catalog.aten_calls import operators_by_overload
+from ssinghal.catalog.captured import CapturedCatalog
+from ssinghal.catalog.crossed import CrossedCatalog
 from ssinghal.catalog.expansion import Expansion, expand
 from ssinghal.catalog.fast_lines import shortened
 from ssinghal.catalog.loader import catalog_files, load_catalog, load_catalogs, summary
 from ssinghal.catalog.located_yaml import MarkedYaml
-from ssinghal.catalog.schema import CapturedCatalog, Catalog, CrossedCatalog
+from ssinghal.catalog.schema import Catalog
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, ModuleCalls, Source
 from ssinghal.core.sharding import FORM

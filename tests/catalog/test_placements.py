@@ -156,3 +156,37 @@ def test_a_map_in_shards_comes_flat_as_the_convolution_before_returns_it():
     (placed,) = in_placements([CONVOLUTION], ["l1:height"])
     image, *_ = bind(placed, load_board("n150")).inputs
     assert (image.shape, str(image.layout), str(image.memory)) == ((1, 1, 3136, 64), "tile", "l1:height@0,0-7,5+0,6:64x64")
+
+
+def altered(cases, *options, **named):
+    """By dtype, memory and weights (of the second operand) of each case."""
+    made = in_placements(cases, *options, **named)
+    return {
+        (str(case.placement.dtype), case.placement.memory_text, str(case.placement.operand(1).dtype or "")): case.altered
+        for case in made
+    }
+
+
+def test_each_case_states_in_what_it_was_altered():
+    relu = case_from_json({"op": "relu", "inputs": [[32, 64]], "memory": "l1"})
+    b16, b8 = DType.BFLOAT16, DType.BFLOAT8_B
+    assert altered([relu], []) == {("bfloat16", "l1", ""): None}
+    assert altered([relu], ["l1", "dram"], None, [b16, b8]) == {
+        ("bfloat16", "l1", ""): (),
+        ("bfloat16", "dram", ""): ("memory",),
+        ("bfloat8_b", "l1", ""): ("dtype",),
+        ("bfloat8_b", "dram", ""): ("dtype", "memory"),
+    }
+    assert altered([relu], [], b8) == {("bfloat16", "l1", ""): ()}, "it has no weights"
+    linear = case_from_json({"op": "linear", "inputs": [[32, 64], [64, 32]]})
+    assert altered([linear], ["dram"], b8) == {("bfloat16", "dram", "bfloat8_b"): ("weights",)}
+    integers = case_from_json({"op": "relu", "inputs": [[32, 64]], "dtype": "int32"})
+    assert altered([integers], [], None, [b16, b8]) == {("int32", "dram", ""): ()}
+
+
+def test_a_call_that_a_catalog_has_as_it_is_is_not_altered_whatever_becomes_of_others():
+    """In whatever order they are: a call in bfloat8_b that is listed, and the same one in bfloat16 that is made so."""
+    cases = [case_from_json({"op": "relu", "inputs": [[32, 64]], "dtype": dtype}) for dtype in ("bfloat16", "bfloat8_b")]
+    for listed in (cases, cases[::-1]):
+        assert altered(listed, [], None, [DType.BFLOAT8_B]) == {("bfloat8_b", "dram", ""): ()}
+        assert altered(listed, ["l1"], None, [DType.BFLOAT8_B]) == {("bfloat8_b", "l1", ""): ("memory",)}

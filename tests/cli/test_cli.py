@@ -34,11 +34,10 @@ SMALL_RELU = {"op": "relu", "inputs": [[1, 32]]}
 def test_the_commands():
     assert {" ".join(path) for path in COMMANDS} == {
         "baseline", "catalog", "catalog capture", "catalog check", "catalog diff", "catalog find", "catalog import",
-        "catalog list", "catalog recapture", "compare", "completion", "diagnose", "doctor", "edge", "estimate", "exec",
-        "export-visualizer",
-        "history", "operators", "plan", "precision", "probe", "profile", "profile compare",
-        "profile export", "profile report", "profile run", "releases",
-        "releases add", "releases list", "releases remove", "releases run", "remedy", "report", "run",
+        "catalog list", "catalog recapture", "compare", "completion", "compress", "diagnose", "doctor", "edge", "estimate",
+        "exec", "export-visualizer", "history", "merge", "operators", "plan", "precision", "probe", "profile",
+        "profile compare", "profile export", "profile report", "profile run", "recheck", "releases",
+        "releases add", "releases list", "releases remove", "releases run", "remedy", "report", "run", "sweep",
     }  # fmt: skip
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import click
 import pytest
 
 from ssinghal import __version__
 from ssinghal.cli import SECTIONS, cli
+from ssinghal.cli.long_help import LongHelp
 from ssinghal.cli.parameter_types import BoardNames
+from ssinghal.pytest_plugin.options import OPTIONS
+from ssinghal.runner.tasks import MAX_WAIT_FACTOR
 from tests.support.commands import COMMANDS, options
 from tests.support.processes import BLOCKED
+
+REPOSITORY = Path(__file__).parents[2]
 
 # Starts of the help of an option that several commands have; the rest is particular to a command.
 STARTS = {
@@ -22,15 +29,16 @@ STARTS = {
     "--device": ("How the device is opened: ", "Only this device mode: "),
     "--live": ("Other buffers that",),
     "--max": ("Find the largest that fits: ",),
+    "--host-tiles": ("Skip reshapes for which TTNN would map more than N tiles on the host",),
     "--memory": ("dram or l1.", "dram, l1, or sharded: ", "Put operands into dram or l1, "),
     "--output": ("Write ", "Record ", "Folder "),
     "--seconds": ("Start no ",),
-    "--timeout": ("Time limit of ",),
+    "--timeout": ("Processor seconds of ", "Seconds of one capture, "),
     "--ttnn": ("TTNN release to run: ", "Releases"),
     "--catalog": ("Only this catalog", "All cases of a catalog"),
 }
 SAME = (
-    "--attr", "--channels-last", "--dtype", "--host-tiles", "--input", "--layout", "--op", "--output-memory", "--results",
+    "--attr", "--channels-last", "--dtype", "--input", "--layout", "--op", "--output-memory", "--results",
     "--sample", "--ttnn-log", "--workers",
 )  # fmt: skip
 
@@ -41,12 +49,24 @@ def uses(name: str) -> dict[str, click.Option]:
     return {path: option for path, option in by_command.items() if option is not None}
 
 
-SHARED = sorted({name for command in COMMANDS.values() for name in options(command) if len(uses(name)) > 1})
+HOMONYMS = ("--shard",)  # the field's word for a part of a tensor, and CI's for a part of a run
+SHARED = sorted({name for command in COMMANDS.values() for name in options(command) if len(uses(name)) > 1} - {*HOMONYMS})
 
 
 def test_the_shared_options():
     assert {*STARTS, *SAME} <= {*SHARED}
-    assert set(uses("--results")) == {"compare", "export-visualizer", "history", "remedy", "report", "run"}
+    assert set(uses("--results")) == {
+        "compare",
+        "compress",
+        "export-visualizer",
+        "history",
+        "merge",
+        "recheck",
+        "remedy",
+        "report",
+        "run",
+        "sweep",
+    }
 
 
 @pytest.mark.parametrize("name", SHARED)
@@ -67,6 +87,17 @@ def test_an_option_of_one_name_means_the_same_everywhere(name):
         assert {text for text in texts if not str(text).startswith(STARTS[name])} == set()
 
 
+def test_a_time_limit_of_the_device_states_its_clock():
+    """Captures run without a device, and are limited by the clock alone."""
+    texts = {command: str(option.help) for command, option in uses("--timeout").items()}
+    texts["pytest"] = next(option.help for option in OPTIONS if option.name == "timeout")
+    clock = f"(up to {MAX_WAIT_FACTOR:g} times as long by the clock)"
+    of_captures = {command for command, text in texts.items() if clock not in text}
+    assert of_captures == {command for command, text in texts.items() if text == "Seconds of one capture, by the clock."}
+    assert {"run", "sweep", "probe", "recheck", "pytest"} <= texts.keys() - of_captures
+    assert {text[:17].lower() for command, text in texts.items() if command not in of_captures} == {"processor seconds"}
+
+
 def test_every_value_has_a_metavar_of_its_own():
     """TEXT or INTEGER would not state what is expected."""
     plain = [
@@ -80,8 +111,8 @@ def test_every_value_has_a_metavar_of_its_own():
 
 # Boards and releases -------------------------------------------------------------------------------------------------------
 
-SEVERAL_BOARDS = {"edge", "estimate", "plan", "profile run"}
-SEVERAL_RELEASES = {"diagnose", "profile run", "releases run"}
+SEVERAL_BOARDS = {"edge", "estimate", "plan", "profile run", "sweep"}
+SEVERAL_RELEASES = {"diagnose", "profile run", "releases run", "sweep"}
 
 
 def test_which_commands_take_several_boards():
@@ -157,7 +188,8 @@ def test_the_help_lists_every_command_under_what_it_is_for(run, monkeypatch):
     assert list(at) == ["Options", "Bring-up", "Runs", "Catalogs", "Environment", "Your own programs"]
     listed = {heading: list(commands) for heading, commands in SECTIONS.items()}
     assert listed["Bring-up"] == ["probe", "estimate", "remedy", "edge", "plan", "precision", "diagnose"]
-    assert listed["Runs"] == ["run", "report", "compare", "history", "export-visualizer"]
+    runs = "run sweep merge report compare recheck history compress export-visualizer"
+    assert listed["Runs"] == runs.split()
     for heading, names in listed.items():
         block = lines[at[heading] + 1 : at[heading] + 1 + len(names)]
         assert [line.split()[0] for line in block] == names
@@ -189,6 +221,7 @@ def test_version(run, flag):
 
 ALL_HELP = """
 import sys
+from pathlib import Path
 from tests.support.commands import COMMANDS
 for path, command in COMMANDS.items():
     command.get_help(command.make_context(path[-1], [], resilient_parsing=True))
@@ -228,3 +261,60 @@ def test_the_command_run_of_releases_may_be_left_out(run, words):
 
 def test_options_may_come_before_the_cases_of_releases(run):
     assert run("releases", "--op", "conv2d", "nowhere").err.startswith("ssinghal: unknown catalog 'nowhere'")
+
+
+def test_another_limit_of_host_tiles_has_its_reason_in_the_help_and_both_are_in_the_faq():
+    """Where variants of a call are tried, a search of a few seconds must not end with the first of them."""
+    limits = {
+        command: (option.default, "as many variants are tried" in str(option.help))
+        for command, option in uses("--host-tiles").items()
+    }
+    single, trials = (200_000, False), (40_000, True)
+    assert limits == {
+        "diagnose": trials,
+        "edge": single,
+        "probe": single,
+        "releases run": single,
+        "remedy": trials,
+        "run": single,
+        "sweep": single,
+    }
+    (paragraph,) = [text for text in (REPOSITORY / "docs" / "faq.md").read_text().split("\n\n") if "`--host-tiles`" in text]
+    single_part, trials_part = paragraph.split("`remedy` and `diagnose` have ")
+    assert "200,000 tiles" in single_part
+    assert trials_part.startswith("40,000, ")
+    for command, (limit, _) in limits.items():
+        assert f"`{command}`" in (single_part if limit == 200_000 else paragraph)
+
+
+# Long help -----------------------------------------------------------------------------------------------------------------
+
+
+LONG = {path: command for path, command in COMMANDS.items() if isinstance(command, LongHelp)}
+
+
+def shown(text: str) -> list[str]:
+    """The options of a help page, by their first names, in order."""
+    return re.findall(r"^  (--?[\w-]+)", text, re.MULTILINE)
+
+
+def test_commands_with_many_options_name_those_to_start_with():
+    assert {" ".join(path) for path in LONG} == {"edge", "plan", "probe", "remedy", "run", "sweep"}
+
+
+@pytest.mark.parametrize("path", LONG, ids=" ".join)
+def test_a_long_page_begins_with_five_options_and_has_each_once(run, path):
+    _, first, others = re.split("Options to start with:|All other options:", run(*path, "--help").out)
+    command = LONG[path]
+    assert shown(first) == [one.opts[0] for one in command.first]
+    assert len(command.first) == 5
+    every = [one.opts[0] for one in command.get_params(click.Context(command)) if isinstance(one, click.Option)]
+    assert sorted(shown(first) + shown(others)) == sorted(every)
+    assert shown(others)[-1] in ("-h", "--help")
+    columns = {re.match(r"  -\S+.*?  +(?=\S)", line) for line in (first + others).splitlines()}
+    assert len({found.end() for found in columns if found is not None and found.end() < 36}) == 1, "one column in both parts"
+
+
+def test_an_option_to_start_with_must_be_one_of_the_command():
+    with pytest.raises(ValueError, match=r"^it has no option --height$"):
+        LongHelp("it", first=("--height",), params=[click.Option(["--width"])])

@@ -135,7 +135,7 @@ def test_bad_use_of_every_command_is_one_line(run, path):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["nosuch"], "unknown command 'nosuch'; 20 names are known"),
+        (["nosuch"], "unknown command 'nosuch'; 24 names are known"),
         (["catalog", "find"], "Missing argument 'SHAPE'."),
         (["completion"], "Missing argument 'SHELL'. Choose from: bash, zsh, fish"),
         (["probe", "relu", "1,32", "--workers", "65"], "Invalid value for '--workers': 65 is not in the range 1<=x<=64."),

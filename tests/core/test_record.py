@@ -14,29 +14,20 @@ import pytest
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, ModuleCalls, OperandPlacement, OutputMemory, Placement, Source
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
+from ssinghal.core.estimate import Estimate, Prediction
 from ssinghal.core.json_values import plain
-from ssinghal.core.record import (
-    Comparison,
-    DecidedBy,
-    Estimate,
-    PlacedTensor,
-    Prediction,
-    Record,
-    Resource,
-    RunInfo,
-    Status,
-    Usage,
-    Verdict,
-    sentence,
-)
+from ssinghal.core.measured import Comparison, PlacedTensor, Usage
+from ssinghal.core.record import Record
 from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection
+from ssinghal.core.run_info import RunInfo
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryRegion
+from ssinghal.core.verdict import DecidedBy, Resource, Status, Verdict, sentence
 from ssinghal.core.versions import commit_of, new_run_id
 from ssinghal.errors import HarnessError
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import make_case
-from ssinghal.render.tables import aligned, summary_rows, totals
-from ssinghal.runs.reader import parse_device, parse_record
+from ssinghal.render.tables import OutcomeCounts, aligned
+from ssinghal.runs.parsing import parse_device, parse_record
 from ssinghal.runs.writer import RunFolder
 from tests.support.processes import read_lines
 
@@ -135,6 +126,7 @@ def test_a_record_is_read_as_it_was_written():
             case,
             sources=(Source("catalog", "model", "1x3x640x400", 3, (ModuleCalls("block.0", 2),), 1, 1),),
             listed_shape=(1, 64, 640, 400),
+            altered=("memory",),
         ),
         replace(CARD_OOM, decided_by=DecidedBy.ARITHMETIC, cores="0-0..7-7", error_type="RuntimeError", thrown_at="file.cpp:1"),
         device_mode=DeviceMode.SILICON,
@@ -150,6 +142,8 @@ def test_a_record_is_read_as_it_was_written():
         remedies=RemedyOutcome(refused=(StrategyRejection("chunked", "pieces", "no", 1),), probes=1, budget_spent=True),
         left_allocated={"dram": 64},
         test="tests/test_add.py::test",
+        retried="crash: SIGSEGV",
+        taken_from="20260101T030405.000000Z",
         run="20260102T030405.000000Z",
         duration_s=0.25,
     )
@@ -176,8 +170,8 @@ def test_a_run_is_described_as_it_is_read():
     assert parse_device(json.dumps(device.to_json())) == device
     assert (DeviceFacts().to_json(), parse_device("{}")) == ({}, DeviceFacts())
     assert list(plain(info())) == [
-        "run", "started", "command", "commit", "device", "versions", "options", "schema", "selected", "finished",
-        "totals", "unreached",
+        "run", "started", "command", "folder", "commit", "device", "versions", "options", "schema", "selected", "finished",
+        "totals", "unreached", "answerer", "searcher", "shard", "selected_of_all", "selection_sha256", "merged", "resumed",
     ]  # fmt: skip
 
 
@@ -229,8 +223,11 @@ def test_the_summary_counts_every_record_once():
         "mm": [Verdict(Status.FITS), Verdict(Status.FITS), Verdict(Status.CRASH), Verdict(Status.NOT_RUN)],
     }
     records = [record(op, verdict).to_json() for op, listed in verdicts.items() for verdict in listed]
-    assert totals(records) == {"fits": 3, "oom": 2, "crash": 1, "not_run": 1}
-    assert summary_rows(records) == [
+    counts = OutcomeCounts()
+    for one in records:
+        counts.add(one)
+    assert counts.totals == {"fits": 3, "oom": 2, "crash": 1, "not_run": 1}
+    assert counts.rows() == [
         ["operator", "cases", "fits", "oom l1_buffer", "oom clash", "crash", "not_run"],
         ["add", "3", "1", "1", "1", "", ""],
         ["mm", "4", "2", "", "", "1", "1"],

@@ -3,8 +3,8 @@
 import pytest
 
 from ssinghal.core.case import Placement
-from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import BufferType, Layout
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.device.code_writer import Expression, RecordedCall, Ref, script_lines
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase

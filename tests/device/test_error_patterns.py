@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.error_patterns import HEAD_CHARS, MESSAGE_CHARS, OPENING, PATTERNS, known_wording, translate_error
 
 SAMPLES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "data" / "error_samples.yaml").read_text())

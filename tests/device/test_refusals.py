@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ssinghal.core.record import DecidedBy, Resource, Status
+from ssinghal.core.verdict import DecidedBy, Resource, Status
 from ssinghal.device.error_patterns import translate_error
 
 LAST_DIM = (

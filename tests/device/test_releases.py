@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import threading
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
-from ssinghal.core.record import Record, Resource, Status, Verdict
+from ssinghal.core.record import Record
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.modes import DeviceChoice, choose_device
 from ssinghal.device.releases import (
     Release,
@@ -81,44 +86,86 @@ def left_behind() -> list[str]:
 
 
 def test_a_release_is_added_once_and_removed(wheels):
-    wheel = make_wheel(wheels, "0.75.0")
-    added = add_release("0.75.0")
+    wheel = make_wheel(wheels, "0.75.9")
+    added = add_release("0.75.9")
     assert (added.folder / "ttnn" / "__init__.py").is_file()
-    assert (added_releases(), find_release("0.75.0"), left_behind()) == ([added], added, ["ttnn-0.75.0"])
+    assert (added_releases(), find_release("0.75.9"), left_behind()) == ([added], added, ["ttnn-0.75.9"])
     wheel.unlink()
-    assert add_release("0.75.0") == added
-    assert remove_release("0.75.0") == added
+    assert add_release("0.75.9") == added
+    assert remove_release("0.75.9") == added
     assert (added_releases(), left_behind()) == ([], [])
-    with pytest.raises(HarnessError, match=r"ttnn 0\.75\.0 was not added; added: none"):
-        remove_release("0.75.0")
+    with pytest.raises(HarnessError, match=r"ttnn 0\.75\.9 was not added; added: none"):
+        remove_release("0.75.9")
 
 
 def test_a_release_in_use_is_not_removed(wheels):
-    make_wheel(wheels, "0.75.0")
-    added = add_release("0.75.0")
+    make_wheel(wheels, "0.75.9")
+    added = add_release("0.75.9")
     with release_in_use(added), release_in_use(added):
-        with pytest.raises(HarnessError, match=r"ttnn 0\.75\.0 is in use by another command: try again when that has ended"):
-            remove_release("0.75.0")
-        done = program("releases", "remove", "0.75.0")
+        with pytest.raises(HarnessError, match=r"ttnn 0\.75\.9 is in use by another command: try again when that has ended"):
+            remove_release("0.75.9")
+        done = program("releases", "remove", "0.75.9")
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
         assert "in use by another command" in done.stderr
-    assert (find_release("0.75.0"), left_behind()) == (added, ["ttnn-0.75.0"])
-    assert remove_release("0.75.0") == added
+    assert (find_release("0.75.9"), left_behind()) == (added, ["ttnn-0.75.9"])
+    assert remove_release("0.75.9") == added
+
+
+def test_two_that_remove_a_release_at_once_are_two_answers(wheels):
+    """Sixteen threads, each with a descriptor of its own, as processes have: one removes it, the others have a line each."""
+    make_wheel(wheels, "0.75.9")
+    added = add_release("0.75.9")
+    start = threading.Barrier(16)
+
+    def remove(_: int) -> str:
+        start.wait(60)
+        try:
+            return "removed" if remove_release("0.75.9") == added else ""
+        except HarnessError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(16) as threads:
+        answers = Counter(threads.map(remove, range(16)))
+    assert answers.pop("removed") == 1
+    assert set(answers) <= {
+        "ttnn 0.75.9 was removed by another command",
+        "ttnn 0.75.9 is in use by another command: try again when that has ended",
+        "ttnn 0.75.9 was not added; added: none",
+    }
+    assert left_behind() == []
+
+
+def test_a_release_that_was_removed_while_it_was_opened_is_not_used(wheels, monkeypatch):
+    """Another command removes it between the moment that its folder is opened and that it is locked."""
+    make_wheel(wheels, "0.75.9")
+    added = add_release("0.75.9")
+    lock = fcntl.flock
+
+    def removed_first(folder: int, kind: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        remove_release("0.75.9")
+        lock(folder, kind)
+
+    monkeypatch.setattr(fcntl, "flock", removed_first)
+    with pytest.raises(HarnessError, match=r"ttnn 0\.75\.9 was removed by another command"), release_in_use(added):
+        pass
+    with pytest.raises(HarnessError, match=r"ttnn 0\.75\.9 was removed by another command"), release_in_use(added):
+        pass
 
 
 def test_the_commands_list_what_is_available(wheels):
-    for version in ("0.75.0", "0.100.0"):
+    for version in ("0.75.9", "0.100.0"):
         make_wheel(wheels, version)
-    assert program("releases", "add", "0.100.0", "0.75.0").returncode == 0
+    assert program("releases", "add", "0.100.0", "0.75.9").returncode == 0
     listed = json.loads(program("releases", "list", "--json").stdout)
     added = [row for row in listed if not row["installed"]]
-    assert [(row["ttnn"], row["full_verdicts"]) for row in added] == [("0.75.0", True), ("0.100.0", True)]
+    assert [(row["ttnn"], row["full_verdicts"]) for row in added] == [("0.75.9", True), ("0.100.0", True)]
     lines = program("releases", "list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["ttnn", *(row["ttnn"] for row in listed)]
     for row in added:
         files = [path for path in Path(row["folder"]).rglob("*") if path.is_file()]
         assert row["size_bytes"] == sum(path.stat().st_size for path in files)
-    assert program("releases", "remove", "0.75.0", "0.100.0").returncode == 0
+    assert program("releases", "remove", "0.75.9", "0.100.0").returncode == 0
     assert left_behind() == []
 
 
@@ -135,8 +182,8 @@ def test_the_commands_list_what_is_available(wheels):
     ],
 )
 def test_a_release_without_full_verdicts_is_rejected_before_any_download(wheels, version, message):
-    make_wheel(wheels, "0.75.0")
-    done = program("releases", "add", "0.75.0", version)
+    make_wheel(wheels, "0.75.9")
+    done = program("releases", "add", "0.75.9", version)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert message in done.stderr
     assert left_behind() == []
@@ -168,57 +215,67 @@ def of_something_else(wheels):
 @pytest.mark.parametrize("offer", [no_wheel, of_another_python, broken, of_something_else], ids=lambda f: f.__name__)
 def test_a_failure_of_pip_is_one_line_and_leaves_nothing(wheels, offer):
     offer(wheels)
-    done = program("releases", "add", "0.79.0")
+    done = program("releases", "add", "0.79.9")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("ssinghal: ttnn 0.79.0 cannot be added: pip of Python ")
+    assert done.stderr.startswith("ssinghal: ttnn 0.79.9 cannot be added: pip of Python ")
     assert left_behind() == []
 
 
 def test_a_release_that_is_not_here_names_the_command_that_adds_it(wheels):
-    done = program("probe", "relu", "1,64", "--ttnn", "0.78.0")
+    done = program("probe", "relu", "1,64", "--ttnn", "0.78.9")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "ssinghal: ttnn 0.78.0 is not here; add it with: ssinghal releases add 0.78.0\n"
+    assert done.stderr == "ssinghal: ttnn 0.78.9 is not here; add it with: ssinghal releases add 0.78.9\n"
 
 
 def test_a_timeline_adds_what_is_not_here_before_anything_runs(wheels, tmp_path):
     """One line for each that is not available; the others are kept. A wheel without TTNN has no verdicts at all."""
-    make_wheel(wheels, "0.75.0")
+    make_wheel(wheels, "0.75.9")
     out = str(tmp_path / "out")
-    done = program("releases", "known_changes", "--ttnn", "0.79.0,0.75.0,0.78.0", "-o", out)
+    done = program("releases", "known_changes", "--ttnn", "0.79.9,0.75.9,0.78.9", "-o", out)
     assert (done.returncode, done.stdout) == (2, "")
     adding, faults = done.stderr.splitlines()[:3], done.stderr.splitlines()[3:]
-    assert adding == [f"adding ttnn {version}" for version in ("0.75.0", "0.78.0", "0.79.0")]
-    assert [line.split(":")[1] for line in faults] == [f" ttnn {v} cannot be added" for v in ("0.78.0", "0.79.0")]
-    assert (left_behind(), Path(out).exists()) == (["ttnn-0.75.0"], False)
-    done = program("releases", "known_changes", "--ttnn", "0.75.0", "-o", out)
+    assert adding == [f"adding ttnn {version}" for version in ("0.75.9", "0.78.9", "0.79.9")]
+    assert [line.split(":")[1] for line in faults] == [f" ttnn {v} cannot be added" for v in ("0.78.9", "0.79.9")]
+    assert (left_behind(), Path(out).exists()) == (["ttnn-0.75.9"], False)
+    done = program("releases", "known_changes", "--ttnn", "0.75.9", "-o", out)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-1].startswith("ssinghal: ttnn 0.75.0: ")
+    assert done.stderr.splitlines()[-1].startswith("ssinghal: ttnn 0.75.9: ")
     assert not Path(out).exists()
 
 
 @pytest.mark.parametrize(
-    "lost", ["ttnn/__init__.py", "ttnn/_ttnn.cpython-312-x86_64-linux-gnu.so", "ttnn-0.75.0.dist-info/RECORD"]
+    "lost", ["ttnn/__init__.py", "ttnn/_ttnn.cpython-312-x86_64-linux-gnu.so", "ttnn-0.75.9.dist-info/RECORD"]
 )
 def test_a_damaged_release_is_added_again(wheels, lost):
-    make_wheel(wheels, "0.75.0")
-    added = add_release("0.75.0")
+    make_wheel(wheels, "0.75.9")
+    added = add_release("0.75.9")
     (added.folder / lost).unlink()
     assert added_releases() == []
     with pytest.raises(HarnessError, match="is not here"):
-        find_release("0.75.0")
-    assert add_release("0.75.0") == added
+        find_release("0.75.9")
+    assert add_release("0.75.9") == added
     assert (added.folder / lost).exists()
-    assert left_behind() == ["ttnn-0.75.0"]
+    assert left_behind() == ["ttnn-0.75.9"]
 
 
 def test_leftovers_of_killed_processes_are_removed_and_those_of_others_are_not(wheels):
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    for pid in (dead.pid, os.getpid()):
-        (releases_home() / f"making-{pid}-x" / "made").mkdir(parents=True)
-    make_wheel(wheels, "0.75.0")
-    add_release("0.75.0")
-    assert left_behind() == [f"making-{os.getpid()}-x", "ttnn-0.75.0"]
+    code = (
+        "import os, sys\nfrom ssinghal.core.locks import used_folder\nfrom ssinghal.device.releases import releases_home\n"
+        "releases_home().mkdir(parents=True, exist_ok=True)\n"
+        "with used_folder(releases_home(), 'making-') as folder:\n"
+        "    (folder / 'made').mkdir()\n    print(folder.name, flush=True)\n    sys.stdin.read()\n"
+    )
+    killed, other = (
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in "12"
+    )
+    _, kept = (process.stdout.readline().strip() for process in (killed, other) if process.stdout is not None)
+    killed.kill()
+    killed.wait()
+    make_wheel(wheels, "0.75.9")
+    add_release("0.75.9")
+    assert left_behind() == [kept, "ttnn-0.75.9"]
+    other.communicate(timeout=60)
+    assert left_behind() == ["ttnn-0.75.9"]
 
 
 def test_a_card_runs_the_installed_release_only(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.device.virtual import prepare_root, ttnn_package
 from ssinghal.operators import make_case
@@ -48,9 +48,13 @@ def another_wheel(root):
     (root / "ttnn").mkdir()
 
 
+def remove_hardware(root):
+    (root / "runtime" / "hw").unlink()
+
+
 @pytest.mark.parametrize(
     "damage",
-    [remove_compiler, empty_compiler, forbid_compiler, remove_link, break_link, another_wheel],
+    [remove_compiler, empty_compiler, forbid_compiler, remove_link, break_link, another_wheel, remove_hardware],
     ids=lambda f: f.__name__,
 )
 def test_a_damaged_runtime_root_is_rebuilt(damage):
@@ -63,6 +67,7 @@ def test_a_damaged_runtime_root_is_rebuilt(damage):
     after = {path.relative_to(virtual.root): path.lstat().st_mode for path in virtual.root.rglob("*") if not path.is_symlink()}
     assert after == before
     assert (virtual.root / "ttnn").resolve() == (ttnn_package()[0] / "ttnn").resolve()
+    assert (virtual.root / "runtime" / "hw").resolve() == (ttnn_package()[0] / "runtime" / "hw").resolve()
     assert kernel.exists()
     assert {path.name for path in virtual.folder.iterdir()} == {"root", "kernels", "kernels-here-do-nothing"}
 
@@ -71,3 +76,18 @@ def test_a_device_opens_on_a_rebuilt_root():
     remove_compiler(prepare_root().root)
     with Pool(choose_device("virtual")) as pool:
         assert pool.submit(make_case("relu", ((1, 1, 64, 64),))).result().status is Status.FITS
+
+
+@pytest.mark.parametrize("board", ["n150", "p150"])
+def test_another_process_links_no_kernel_again(board):
+    """A link replaces the file, also by an equal one, so that its time changes. TT-Metalium writes a copy when it loads one."""
+
+    def linked():
+        with Pool(choose_device("virtual", board)) as pool:
+            assert pool.submit(make_case("relu", ((1, 1, 64, 64),))).result().status is Status.FITS
+        kernels = (path for path in prepare_root().kernels.rglob("*.elf") if not path.name.endswith(".xip.elf"))
+        return {path: path.stat().st_mtime_ns for path in kernels}
+
+    first = linked()
+    assert {path.name for path in first} == {"brisc.elf", "ncrisc.elf", "trisc0.elf", "trisc1.elf", "trisc2.elf"}
+    assert linked() == first

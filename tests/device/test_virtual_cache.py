@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
+import os
+import platform
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from ssinghal.core.locks import LOCK
 from ssinghal.device import virtual_cache
-from ssinghal.device.virtual_cache import count_kernels, disk_bytes, scratch_folder, virtual_home
+from ssinghal.device.virtual_cache import count_kernels, disk_bytes, scratch_folder, scratch_folders, virtual_home
+from ssinghal.errors import HarnessError
+from tests.support.other_host import python_elsewhere
+from tests.support.processes import wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -42,20 +51,113 @@ def enter() -> None:
         pass
 
 
-def killed_process_folder() -> Path:
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    left = virtual_home() / "scratch" / f"{dead.pid}-left"
-    left.mkdir(parents=True)
-    return left
+HOLD = """
+import sys
+from ssinghal.device.virtual_cache import scratch_folder
+with scratch_folder() as folder:
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def holder() -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def folder_of(process: subprocess.Popen[str]) -> Path:
+    assert process.stdout is not None
+    return Path(process.stdout.readline().strip())
+
+
+def ended(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def named(*parts: str, locked: bool = True, days: float = 0.0) -> Path:
+    """Creates a scratch folder that no process of this machine holds, to which nothing was added for some days."""
+    folder = virtual_home() / "scratch" / "-".join(parts)
+    folder.mkdir(parents=True)
+    if locked:
+        (folder / LOCK).touch()
+    then = time.time() - days * 86_400
+    os.utime(folder, (then, then))
+    return folder
 
 
 def test_scratch_folder_is_gone_afterwards_and_so_are_those_of_killed_processes():
-    left = killed_process_folder()
+    process = holder()
+    left = folder_of(process)
+    ended(process)
+    assert left.is_dir()
     with scratch_folder() as folder:
         assert folder.is_dir()
         assert not left.exists()
     assert not folder.exists()
+
+
+def test_nothing_of_a_process_on_another_host_is_removed_while_it_runs(package, monkeypatch):
+    """Its number is not in /proc here, or belongs to another process."""
+    monkeypatch.setattr(virtual_cache, "MAX_KERNELS", 1)
+    process = python_elsewhere(HOLD, stdin=subprocess.PIPE)
+    other = folder_of(process)
+    here = environment("here", package, 2)
+    enter()
+    assert other.is_dir()
+    assert count_kernels(here / "kernels") == 2
+    assert virtual_cache.remove_all() == [other]
+    ended(process)
+    wait_for(lambda: scratch_folders(in_use=True) == [], "the end of its lock")
+    enter()
+    assert not other.exists()
+    assert count_kernels(here / "kernels") == 0
+
+
+def test_a_process_on_another_host_removes_nothing_of_one_here(package):
+    with scratch_folder() as folder:
+        code = "from ssinghal.device.virtual_cache import *\nwith scratch_folder(): pass\nprint(remove_all())"
+        process = python_elsewhere(code)
+        assert process.communicate(timeout=60)[0] == f"[{folder!r}]\n"
+        assert folder.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("host", "boot", "locked", "days", "stays"),
+    [
+        ("another-host", "00000000", True, 0, True),  # whose locks may not be seen here
+        ("another-host", "00000000", True, 6.9, True),
+        ("another-host", "00000000", True, 7.1, False),
+        (platform.node(), "00000000", True, 0, False),  # before this machine was started anew
+        ("another-host", "00000000", False, 0, True),  # being made
+        ("another-host", "00000000", False, 7.1, False),
+    ],
+)
+def test_what_may_be_of_another_host_goes_only_when_it_is_old(package, monkeypatch, host, boot, locked, days, stays):
+    monkeypatch.setattr(virtual_cache, "MAX_KERNELS", 1)
+    cache = environment("here", package, 2)
+    folder = named("4711", host.replace("-", "_"), boot, "abcdefgh", locked=locked, days=days)
+    enter()
+    assert folder.exists() == stays
+    assert count_kernels(cache / "kernels") == (2 if stays else 0)
+
+
+def test_folders_of_earlier_versions_go_only_when_they_are_old():
+    young, old = named("4711", "abcdefgh", locked=False), named("4712", "abcdefgh", locked=False, days=8)
+    enter()
+    assert (young.exists(), old.exists()) == (True, False)
+
+
+def test_a_file_system_without_locks_is_one_line(monkeypatch):
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", none)
+    line = (
+        rf"^cannot write {virtual_home()}/lock, for the files of virtual devices: no locks here "
+        r"\(No locks available\); set XDG_CACHE_HOME to another folder$"
+    )
+    with pytest.raises(HarnessError, match=line):
+        enter()
 
 
 def test_caches_of_removed_environments_go_and_others_stay(package, tmp_path):

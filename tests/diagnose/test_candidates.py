@@ -11,8 +11,8 @@ from ssinghal.catalog.loader import load_catalogs
 from ssinghal.catalog.schema import Catalog
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import OutputMemory
-from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import TILE_EDGE, BufferType, DType, Layout, TensorSpec
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.diagnose.candidate import Candidate
 from ssinghal.diagnose.candidates import candidates
 from ssinghal.diagnose.fingerprint import fingerprint_of

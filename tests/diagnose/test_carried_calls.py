@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import find_release
 from ssinghal.diagnose.log_reader import read_log

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.diagnose.comparison import BaseShift, base_shift, compared
 
 N150 = load_board("n150")

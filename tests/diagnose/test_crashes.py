@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.diagnose.log_reader import read_log
 from ssinghal.diagnose.model import LogReading, PythonCall
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from ssinghal.core.record import Resource
+from ssinghal.core.verdict import Resource
 from ssinghal.diagnose.echoes import is_echo
 from ssinghal.diagnose.log_reader import read_log
 from ssinghal.diagnose.model import Failure, FailureKind

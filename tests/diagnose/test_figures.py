@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, TensorSpec
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.explanation import Explanation, explain
 from ssinghal.diagnose.log_reader import read_log

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from ssinghal.core.boards import board_names, load_board
-from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import ONE_CHIP
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.builds import BUILDS
 from ssinghal.diagnose.chips import CHIPS, L1_ENDS, arch_named, boards_named, core_ranges

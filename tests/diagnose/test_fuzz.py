@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.diagnose.log_reader import read_log
 from ssinghal.diagnose.model import LogReading
 from ssinghal.diagnose.parse.mlir import parse_operation, read_module

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import Layout
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.error_patterns import OPENING, translate_error
 from ssinghal.diagnose.log_reader import read_log
 from ssinghal.diagnose.model import FailureKind, LogReading, PythonCall

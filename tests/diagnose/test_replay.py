@@ -9,8 +9,8 @@ import pytest
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, Placement
-from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.diagnose.comparison import ComparedNumber
 from ssinghal.diagnose.live_sets import implied_live_sets

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.diagnose.explanation import explain
 from ssinghal.diagnose.log_reader import read_log
 from ssinghal.diagnose.model import Failure, FailureKind

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ssinghal.core.case import Case, Placement
-from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import BufferType, DType, TensorSpec
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.modes import choose_device
 from ssinghal.diagnose.lowered_gather import Gather

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ssinghal.core.record import Resource, Verdict
+from ssinghal.core.verdict import Resource, Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.log_reader import read_log
 from ssinghal.diagnose.model import Failure, FailureKind

@@ -33,9 +33,17 @@ NOT_RUN: dict[str, dict[str, int]] = {
     "docs/port_operators.md": {"in the clone, where it writes results": 1, "needs a recording": 1},
     "docs/ports.md": {"takes minutes": 1},
     "docs/precision.md": {"takes half a minute": 1},
+    "docs/reference/faults.md": {"takes minutes": 1},
+    "docs/reference/safety.md": {"takes minutes": 1},
     "docs/releases.md": {"downloads releases": 1},
     "docs/remedies.md": {"needs a catalog or a run of your own": 1},
     "docs/reports.md": {"needs several runs": 1},
+    "docs/scaling.md": {
+        "completes an interrupted run": 1,
+        "downloads packages": 1,
+        "needs several machines": 1,
+        "takes minutes": 3,
+    },
     "docs/settings.md": {"downloads releases": 1},
     "docs/suites.md": {
         "takes minutes": 2,

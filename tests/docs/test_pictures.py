@@ -65,3 +65,15 @@ def test_layers_hold_every_package_once(pictures: ModuleType) -> None:
 def test_every_package_states_its_purpose(pictures: ModuleType) -> None:
     names = [name for level in pictures.layers() for name in level]
     assert [name for name in names if len(pictures.purpose(name)) < 20] == []
+
+
+def test_descriptions_of_packages_stay_within_their_boxes() -> None:
+    """Boxes and texts follow each other in the file; a line of text needs 4 pixels below its base."""
+    bottom, lines = 0.0, 0
+    for element in ET.parse(DOCS / "pictures" / "architecture.svg").iter():
+        if element.tag.endswith("rect"):
+            bottom = float(element.attrib["y"]) + float(element.attrib["height"])
+        elif element.tag.endswith("text") and bottom:
+            lines += 1
+            assert float(element.attrib["y"]) + 4 <= bottom, element.text
+    assert lines > 40

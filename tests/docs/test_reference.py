@@ -24,7 +24,15 @@ from tests.support.documents import DOCS, PAGES, ROOT, anchors, name_of, program
 HELP = {"-h", "--help"}
 NO_COMMANDS = ("COMMAND", "nosuch")  # a placeholder, and the example of an error
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-SCRIPTS = ("run_all_tests.sh", "run_checks.sh", "scripts/compare_checkouts.py", *map(str, ROOT.glob("benchmarks/*.py")))
+SCRIPTS = (
+    "scripts/lock.py",
+    "scripts/setup.sh",
+    "run_all_tests.sh",
+    "run_checks.sh",
+    "scripts/compare_checkouts.py",
+    "scripts/faults.py",
+    *map(str, ROOT.glob("benchmarks/*.py")),
+)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +129,7 @@ def test_generated_parts_of_all_pages_can_be_generated(reference: ModuleType) ->
 
 
 def test_fields_of_a_class_are_read_from_its_source(reference: ModuleType) -> None:
-    from ssinghal.catalog.schema import CrossedLine
+    from ssinghal.catalog.crossed import CrossedLine
 
     fields = {field.name: (field.type, field.default) for field in reference.fields_of(CrossedLine)}
     assert fields["in"] == ("tuple[Shape, ...] | None", "None")
@@ -131,7 +139,7 @@ def test_fields_of_a_class_are_read_from_its_source(reference: ModuleType) -> No
 
 @pytest.mark.parametrize(("text", "plain"), [
     ("Annotated[str, _one_of(DType)]", "str"),
-    ("Annotated[tuple[Shape, ...], PlainValidator(_shapes)] | None", "tuple[Shape, ...] | None"),
+    ("Annotated[tuple[Shape, ...], PlainValidator(read_shapes)] | None", "tuple[Shape, ...] | None"),
     ("Mapping[str, Bytes]", "Mapping[str, Bytes]"),
 ])  # fmt: skip
 def test_types_are_shown_without_validators(reference: ModuleType, text: str, plain: str) -> None:

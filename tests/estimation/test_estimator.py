@@ -14,9 +14,11 @@ import pytest
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, OutputMemory, Placement
 from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.estimate import Prediction
 from ssinghal.core.memory_config import Sharding
-from ssinghal.core.record import Prediction, Record, Resource, Status
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import BufferType, DType, Layout, Shape, ShardKind
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import MemoryEstimate, estimate, explain

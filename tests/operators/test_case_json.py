@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import OutputMemory
+from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import BufferType, DType, Layout
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.errors import CatalogError, InvalidCase
 from ssinghal.estimation.estimator import read_cases
 from ssinghal.operators import operators
@@ -48,6 +51,29 @@ def test_a_whole_line():
     placement = case.placement
     assert (placement.dtype, placement.layout, placement.memory) == (DType.BFLOAT8_B, Layout.TILE, BufferType.L1)
     assert (placement.output_memory, placement.channels_last, placement.l1_small_bytes) == (OutputMemory.TTNN, False, 1024)
+
+
+def test_a_line_of_records_is_its_case():
+    """Whatever else a record has: here what a probe of a sharded call in mixed dtypes left."""
+    fields = {
+        **line(op="linear", inputs=[[1, 1, 64, 64], [64, 64]], memory="l1:height@2x1", output_dtype="bfloat8_b"),
+        "operands": [None, {"dtype": "bfloat8_b", "memory": "dram"}],
+    }
+    case = case_from_json(fields)
+    record = Record.of(
+        case, Verdict(Status.FITS), device_mode=DeviceMode.VIRTUAL, board="n150", ttnn="0.81.1", usage_note="none"
+    )
+    again = case_from_json(json.loads(json.dumps(record.to_json())))
+    assert (again.key, again.id, again.identity()) == (case.key, case.id, case.identity())
+
+
+@pytest.mark.parametrize("left_out", ["schema", "key", "status"])
+def test_other_objects_have_the_keys_of_a_case_alone(left_out):
+    record = Record.of(case_from_json(line()), Verdict(Status.FITS), device_mode=DeviceMode.VIRTUAL, board="n150", ttnn="")
+    fields = record.to_json()
+    del fields[left_out]
+    with pytest.raises(InvalidCase, match="unknown key"):
+        case_from_json(fields)
 
 
 def test_what_is_left_out_has_a_default():

@@ -9,8 +9,8 @@ import pytest
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, Placement
-from ssinghal.core.record import Status
 from ssinghal.core.tensors import BufferType, DType, Layout, Shape
+from ssinghal.core.verdict import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate

@@ -19,7 +19,7 @@ from ssinghal.catalog.loader import load_catalogs
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
 from ssinghal.core.operand_words import operand_words
-from ssinghal.core.record import Resource, Status
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import case_name, families, find_operator

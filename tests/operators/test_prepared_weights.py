@@ -10,8 +10,8 @@ import pytest
 
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import DType, Shape
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.device.session import Session
 from ssinghal.operators import make_case

@@ -15,8 +15,8 @@ import pytest
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Placement
-from ssinghal.core.record import Status
 from ssinghal.core.tensors import BufferType, Layout, Shape
+from ssinghal.core.verdict import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import families, make_case

@@ -22,7 +22,8 @@ TABLES = {
     "capacity.parameters": "embedding",
     "remedy.rewrites": "softmax",
     "remedy.replicate_padding": "replication_pad3d",
-    "remedy.strategies.placement": "tilize",
+    "remedy.strategies.form": "tilize",
+    "remedy.strategies.placement": "softmax",
     "remedy.strategies.sliding_window": "avg_pool2d",
     "remedy.strategies.wide_rows": "constant_pad_nd",
 }

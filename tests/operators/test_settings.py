@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.record import Prediction
+from ssinghal.core.estimate import Prediction
 from ssinghal.device.releases import known_releases
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate

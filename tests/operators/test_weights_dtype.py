@@ -9,8 +9,9 @@ import pytest
 
 from ssinghal.core.case import Case, Placement
 from ssinghal.core.parsing import dtype_named
-from ssinghal.core.record import Record, Status
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import BufferType, DType, Layout, Shape
+from ssinghal.core.verdict import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case

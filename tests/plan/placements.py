@@ -14,8 +14,8 @@ from dataclasses import replace
 from ssinghal.capture.trace import Trace, read_trace, trace_of, trace_text
 from ssinghal.capture.trace_library import trace_files
 from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, ShardKind, ShardSpec
-from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import DType, Layout, Shape
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.passes.registry import rewritten
 from ssinghal.plan.placement import DRAM, L1, Form, Held, Outcome, StepChoice, Traffic, frozen

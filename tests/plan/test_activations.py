@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from ssinghal.core.record import Status  # noqa: E402
 from ssinghal.core.tensors import DType  # noqa: E402
+from ssinghal.core.verdict import Status  # noqa: E402
 from ssinghal.device.modes import choose_device  # noqa: E402
 from ssinghal.plan.executor import PlanTask  # noqa: E402
 from ssinghal.plan.passes.registry import rewritten  # noqa: E402

@@ -1,12 +1,15 @@
 """``ssinghal plan`` as a program: its output, its files, and one line for each kind of bad input."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from ssinghal.capture.trace import packed, read_trace, trace_text
 from ssinghal.capture.trace_library import trace_files
 
+REPOSITORY = Path(__file__).parents[2]
 RESNET = "torchvision/resnet50"
 
 
@@ -33,6 +36,22 @@ def test_a_plan_shows_its_verdict_its_peak_and_the_audit(run, small):
     lines = [json.loads(line) for line in (small.parent / "journal.jsonl").read_text().splitlines()]
     assert [line["operator"] for line in lines] == ["convolution", "relu", "max_pool2d"]
     assert "<svg" in (small.parent / "plan.html").read_text()
+
+
+def test_every_column_and_kind_of_line_is_explained_where_the_output_points_to(run, small):
+    done = run("plan", str(small), "--policy", "both", "--board", "n150")
+    lines = done.out.splitlines()
+    legend = "all banks together: two lower bounds, then an estimate; the run decides. Columns and lines: "
+    assert lines[2] == f"{legend}docs/plan.md, Read the output"
+    text = (REPOSITORY / "docs" / "plan.md").read_text()
+    assert "\n## Read the output\n" in text
+    headers = [line for line in lines if line.startswith(("by arithmetic", "largest live values", "board, policy"))]
+    assert len(headers) == 4
+    columns = [column for header in headers for column in re.split(r" {2,}", header)[1:]]
+    assert len(columns) > 20
+    for column in [*columns, "peak at step", "program cache", "within calls", "padding", "L1 tensors", "L1_SMALL", "checked"]:
+        assert re.search(rf"(`|^\| ){re.escape(column)}", text, re.MULTILINE), column
+    assert "docs/plan.md, Read the output" in " ".join(run("plan", "--help").out.split())
 
 
 def test_json_has_every_step_and_both_policies(run, small):

@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from ssinghal.capture.trace_library import SHIPPED
-from ssinghal.core.record import Resource, Status, memory_verdict
+from ssinghal.core.verdict import Resource, Status, memory_verdict
 from tests.support.environments import one_line, run_without
 from tests.support.packages import needs_torch
 
@@ -53,7 +53,7 @@ def edge_of(run, tmp_path):
     def edge(factory, *arguments, shape="1,4096,640,640", goal="resolution"):
         given = ("--input", shape) if shape else ()
         done = run("plan", f"mine:{factory}", *given, "--max", goal, "--stride", "32", "--json", *arguments)
-        assert done.err == "", done.err
+        assert all(line.startswith("searching: ") for line in done.err.splitlines()), done.err  # on a slow machine
         (one,) = json.loads(done.out)
         return done.code, one
 
@@ -102,6 +102,20 @@ def test_a_factory_with_its_own_input_has_a_largest_batch(edge_of):
     each: at most 12,884,901,888 B = 48 batches, of which the last would need all there is."""
     code, edge = edge_of("own", shape="", goal="batch")
     assert (code, edge["fits"], edge["does_not"], edge["confirmed"]) == (0, [47, 8192, 8192], [48, 8192, 8192], True)
+
+
+@needs_torch
+@pytest.mark.virtual_device
+def test_what_a_run_needed_of_a_bank_is_kept_also_where_it_did_not_fit(edge_of, tmp_path):
+    """Twice 47 or 48 x 65,536 tiles of 2,048 B over 12 banks: 256,683 or 262,144 tiles in the fullest, of 1,072,693,184 B."""
+    edge_of("own", "-o", "runs.jsonl", shape="", goal="batch")
+    runs = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    demands = {run["input_shape"][0]: run["demand"] for run in runs}
+    assert demands[47] == 2 * 256_683 * 2048 / 1_072_693_184
+    assert demands[48] == pytest.approx(2 * 262_144 * 2048 / 1_072_693_184, rel=1e-12)
+    again = edge_of("own", "-o", "runs.jsonl", shape="", goal="batch")[1]
+    assert (again["fits"][0], again["does_not"][0]) == (47, 48)
+    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == len(runs), "nothing is run again"
 
 
 @needs_torch

@@ -11,7 +11,7 @@ import pytest
 
 from ssinghal.capture.trace import Step, ValueKind
 from ssinghal.capture.trace_library import find_trace
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.passes.registry import rewritten

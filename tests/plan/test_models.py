@@ -8,7 +8,7 @@ import pytest
 from ssinghal.capture.trace import read_trace
 from ssinghal.capture.trace_library import find_trace, trace_files
 from ssinghal.core.boards import load_board
-from ssinghal.core.record import Resource, Status
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.plan.liveness import SizeRule, arithmetic
 from ssinghal.plan.planner import Boards, PlanSettings, plan
 from ssinghal.plan.policy import Lifetime, Rewrite, find_policy

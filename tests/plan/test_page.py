@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ssinghal.capture.trace_library import find_trace
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
 from ssinghal.plan.executor import PlanTask

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.plan.lowering import planned_steps
 from ssinghal.plan.page import page, read_plan
 from ssinghal.plan.placing.reporting import placement_of

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.plan.lowering import planned_steps
 from ssinghal.plan.placed_result import Moved, NotChosen, PlacementReport, ResultPlace, StepPlacement
 from ssinghal.plan.placed_text import WIDTH, placement_lines, results_text, table_lines, why_not_better

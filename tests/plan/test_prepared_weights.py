@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ssinghal.capture.trace_library import trace_for
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.passes.registry import rewritten

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from ssinghal.core.record import Status  # noqa: E402
+from ssinghal.core.verdict import Status  # noqa: E402
 from ssinghal.errors import InvalidCase  # noqa: E402
 from ssinghal.plan.planner import Boards, PlanSettings  # noqa: E402
 from ssinghal.plan.policy import find_policy  # noqa: E402

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from ssinghal.core.record import Status  # noqa: E402
+from ssinghal.core.verdict import Status  # noqa: E402
 from ssinghal.device.modes import choose_device  # noqa: E402
 from ssinghal.plan.executor import PlanTask  # noqa: E402
 from ssinghal.plan.lowering import PlannedCall, planned_steps  # noqa: E402

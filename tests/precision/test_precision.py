@@ -15,10 +15,11 @@ import pytest
 from ssinghal.catalog.loader import load_catalog
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Placement
+from ssinghal.core.estimate import Prediction
 from ssinghal.core.memory_config import MemoryRequest
-from ssinghal.core.record import Prediction, Status
 from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import BufferType, DType, Layout, TensorSpec
+from ssinghal.core.verdict import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case
@@ -536,6 +537,16 @@ def test_the_table_in_the_docs(measured):
 
 def losses_of(pool: Pool, path: Path, *, as_weights: bool = False) -> MeasuredLoss:
     return pool.run(StorageTask(path, as_weights)).result()
+
+
+@virtual
+def test_values_that_are_repeated_are_not_made(pool, tmp_path):
+    """A file of a thousand bytes can hold a tensor of 10^12 values that are one: 10^12 x 4 B do not fit the host's memory."""
+    torch = import_module("torch")
+    torch.save({"a": torch.zeros(1).expand(10**12), "b": torch.ones(2, 32)}, tmp_path / "a.pt")
+    losses = losses_of(pool, tmp_path / "a.pt")
+    assert losses.skipped == ("a: 1,000,000,000,000 values of which 4 B are stored, repeated",)
+    assert {loss.data for loss in losses.losses} == {"b"}
 
 
 def write_safetensors(path: Path, **tensors) -> None:

@@ -105,7 +105,7 @@ def test_an_ini_value_uses_it(tmp_path, installed):
     (tmp_path / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
     done = run_pytest(tmp_path, PYTHONPATH=installed)
     assert done.returncode == 4
-    assert "ERROR: unknown board 'n15'" in done.stderr
+    assert "pytest.ini: unknown board 'n15'" in done.stderr
 
 
 # Projects that do not use it ----------------------------------------------------------------------------------------------

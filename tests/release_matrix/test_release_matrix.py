@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 import ssinghal
-from ssinghal.core.record import Resource, Status, Usage
+from ssinghal.core.measured import Usage
 from ssinghal.core.tensors import MemoryRegion
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import Release, find_release, installed_release
 from ssinghal.errors import CatalogError, HarnessError, InvalidCase

@@ -6,8 +6,8 @@ import pytest
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Placement
-from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType, DType, Layout
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import Release
 from ssinghal.errors import CatalogError, HarnessError

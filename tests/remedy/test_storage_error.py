@@ -2,8 +2,8 @@
 
 import pytest
 
-from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import BufferType, DType
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.operators import make_case
 from ssinghal.remedy.device_pools import DevicePools

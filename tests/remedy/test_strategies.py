@@ -11,9 +11,10 @@ from ssinghal.catalog.loader import load_catalogs
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Placement
 from ssinghal.core.device_facts import DeviceMode
-from ssinghal.core.record import Record, Resource, Status, Verdict
+from ssinghal.core.record import Record
 from ssinghal.core.remedy_outcome import ValueComparison
 from ssinghal.core.tensors import BufferType, DType
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case

@@ -7,9 +7,9 @@ import pytest
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import OutputMemory, Placement
 from ssinghal.core.memory_config import Sharding
-from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.sharding import complete
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, ShardKind, TensorSpec
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.operators import make_case
 from ssinghal.remedy.device_pools import DevicePools

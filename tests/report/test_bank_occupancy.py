@@ -16,7 +16,9 @@ from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import make_case
 from ssinghal.report.bank_occupancy import Bar, SegmentKind, bars_of, board_of
 from ssinghal.runner.pool import Pool
-from ssinghal.runs.reader import RecordGroup, Setting, parse_record, read_run
+from ssinghal.runs.parsing import parse_record
+from ssinghal.runs.reader import RecordGroup, read_run
+from ssinghal.runs.setting import Setting
 from tests.support.run_builder import a_record, write_run
 
 L1_END, RESERVED, L1_BANK, DRAM_BANK = 1_499_136, 105_824, 1_393_312, 1_072_693_184

@@ -12,8 +12,8 @@ import pytest
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import ModuleCalls, Placement, Source
-from ssinghal.core.record import Resource, Status
 from ssinghal.core.tensors import BufferType
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.device.modes import choose_device
 from ssinghal.estimation.estimator import estimate, read_cases
 from ssinghal.operators import make_case

@@ -158,6 +158,14 @@ def test_only_a_run_in_several_placements_has_the_view(tmp_path, options):
     assert not list((tmp_path / "report").glob("placements.*"))
 
 
+def test_the_next_report_without_the_view_removes_its_files(run_folder, tmp_path):
+    write_report(read_run(run_folder), tmp_path / "report")
+    assert len(list((tmp_path / "report").glob("placements.*"))) == 2
+    other = read_run(write_run(tmp_path / "other", RECORDS, options={"catalogs": []}))
+    write_report(other, tmp_path / "report")
+    assert not list((tmp_path / "report").glob("placements.*"))
+
+
 def test_the_files_of_the_report(run_folder, tmp_path):
     run = read_run(run_folder)
     write_report(run, tmp_path / "report")

@@ -17,7 +17,8 @@ from ssinghal.report.page import page_data
 from ssinghal.report.page_parts import unpacked
 from ssinghal.report.retry import REMEDIES, search_remedies, tried_remedies
 from ssinghal.report.writer import files_of
-from ssinghal.runs.reader import earlier_runs, read_run
+from ssinghal.runs.folders import earlier_runs
+from ssinghal.runs.reader import read_run
 from tests.support.run_builder import a_record, write_run
 
 IN_PLACE = WorkingRemedy(
@@ -42,7 +43,7 @@ def failing(op="relu", found=None, **more):
 
 
 def text_of(folder, name):
-    return files_of(read_run(folder))[name]()
+    return "".join(files_of(read_run(folder))[name]())
 
 
 def failures(folder):

@@ -2,15 +2,17 @@
 
 import csv
 import io
+import json
 
 import pytest
 
 from ssinghal.core.case import ModuleCalls, Source
-from ssinghal.core.record import Resource
 from ssinghal.core.tensors import BufferType, format_bytes
+from ssinghal.core.verdict import Resource
 from ssinghal.report import failure_tables, result_tables
 from ssinghal.report import json_export as data
 from ssinghal.report.group_report import GroupReport
+from ssinghal.report.json_stream import json_pieces
 from ssinghal.report.page import page_data
 from ssinghal.report.page_parts import unpacked
 from ssinghal.report.placement_alternatives import Alternative, Answer, PlacementRemedy, advice
@@ -122,13 +124,13 @@ def test_an_error_pattern_is_shown_by_its_worst_case(report_of):
 
 @pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@A1", "\t=1+1", "\r=1+1"])
 def test_no_text_of_the_csv_is_a_formula(run_of, text):
-    run = run_of(an_oom() | {"id": text})
-    assert f"'{text}" in data.failures_csv(run, [GroupReport(run.groups[0])])
+    run = run_of(an_oom() | {"stage": text})
+    assert f"'{text}" in "".join(data.failures_csv(run, [GroupReport(run.groups[0])]))
 
 
 def of_group(run, file):
     """Returns the one group of ``run`` in a data file."""
-    (group,) = file(run, [GroupReport(run.groups[0])])["groups"]
+    (group,) = json.loads("".join(json_pieces(file(run, [GroupReport(run.groups[0])]))))["groups"]
     return group
 
 
@@ -200,5 +202,5 @@ def test_the_load_of_a_case_is_that_of_its_fullest_memory(run_of):
 
 def test_a_line_of_the_csv_is_a_case_whatever_ends_lines_in_a_message(run_of):
     run = run_of(an_oom() | {"message": "a\r=1+1\n=1+1"})
-    (row,) = csv.DictReader(io.StringIO(data.failures_csv(run, [GroupReport(run.groups[0])]), newline=""))
+    (row,) = csv.DictReader(io.StringIO("".join(data.failures_csv(run, [GroupReport(run.groups[0])])), newline=""))
     assert row["message"] == "a\r=1+1\n=1+1"

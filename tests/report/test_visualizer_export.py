@@ -17,11 +17,13 @@ from typing import Any
 import pytest
 
 from ssinghal.core.device_facts import DeviceMode
-from ssinghal.core.record import Record, Resource, Status, Verdict
+from ssinghal.core.record import Record
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
 from ssinghal.report.visualizer_export import REPORTS, ExportResult, export, named_run, was_run
-from ssinghal.runs.reader import case_of, read_run
+from ssinghal.runs.parsing import case_of
+from ssinghal.runs.reader import read_run
 from tests.support.processes import BLOCKED, wait_for, workers_of
 from tests.support.run_builder import a_record, write_run
 from tests.support.visualizer import Served, serving
@@ -167,14 +169,14 @@ def test_a_hang_costs_one_report_and_leaves_no_partial_one(tmp_path: Path) -> No
 
 
 @pytest.mark.virtual_device
-def test_a_crash_costs_one_report(tmp_path: Path) -> None:
+def test_a_call_whose_process_crashed_is_repeated_for_its_report(tmp_path: Path) -> None:
+    """Of the first attempt there is a part of a report."""
     run = read_run(write_run(tmp_path, [a_record(**case) for case in (OUT_OF_INPUT, SLOW, OUT_OF_OUTPUT)]))
     killer = threading.Thread(target=kill_the_worker_of, args=("convolution", tmp_path))
     killer.start()
     ended = list(export(run.records, choose_device("virtual"), tmp_path, timeout_s=60, workers=1))
     killer.join()
-    assert [one.folder is not None for one in ended] == [True, False, True]
-    assert "SIGSEGV" in ended[1].why
+    assert [one.folder is not None for one in ended] == [True, True, True]
 
 
 def kill_the_worker_of(operator: str, folder: Path) -> None:

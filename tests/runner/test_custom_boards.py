@@ -29,8 +29,9 @@ from ssinghal.core.boards import (
 from ssinghal.core.case import Placement
 from ssinghal.core.cluster_descriptor import MAX_BYTES, read_descriptor
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
-from ssinghal.core.record import Record, Resource, Status, Verdict
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import BufferType, Layout
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.modes import DeviceChoice, choose_device
 from ssinghal.device.session import Session
 from ssinghal.device.virtual_cache import virtual_home
@@ -280,7 +281,7 @@ def without(key: str) -> dict[str, Any]:
 
 
 BAD = {
-    ":1: not YAML: expected the node content": b"arch: [",
+    ":2: not YAML: did not find expected node content": b"arch: [\n",
     ":2: not YAML": b"arch: {0: wormhole_b0}\n\tx: 1\n",
     "not YAML: unacceptable": b"arch: \x00",
     "not YAML": b"\xff\xfe\xff",

@@ -14,15 +14,16 @@ import pytest
 pytest.importorskip("torch", reason="golden functions compute in torch")
 
 from ssinghal.core.case import Placement
-from ssinghal.core.record import DecidedBy, Status
 from ssinghal.core.tensors import DType
+from ssinghal.core.verdict import DecidedBy, Status
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import DeviceUnavailable, HarnessError
 from ssinghal.operators import make_case
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.diff import Changes
-from ssinghal.runs.reader import find_run, read_run
+from ssinghal.runs.folders import find_run
+from ssinghal.runs.reader import read_run
 from tests.support.broken_reference import BrokenProbe
 from tests.support.processes import Suite, oom_module, operator_module
 from tests.support.run_builder import a_record, write_run

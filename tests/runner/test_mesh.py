@@ -14,8 +14,8 @@ import pytest
 from ssinghal.core.case import OperandPlacement, Placement
 from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.mesh import ShardDim, part_of
-from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import BufferType, DType, TensorSpec
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import find_release
 from ssinghal.device.session import Session

@@ -15,12 +15,14 @@ import pytest
 
 from ssinghal.core.case import Placement
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
-from ssinghal.core.record import Record, Resource, Status, Verdict
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import BufferType, Layout, MemoryConfig, TensorSpec
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.modes import DeviceChoice, choose_device
 from ssinghal.device.session import Session
 from ssinghal.errors import DeviceUnavailable
 from ssinghal.operators import make_case
+from ssinghal.runner import pool as pool_module
 from ssinghal.runner.pool import MAX_AHEAD, Pool
 from ssinghal.runner.probe import Limits
 from ssinghal.runner.tasks import PoolOptions, Task
@@ -39,14 +41,16 @@ def worker_pid(pool: Pool) -> int:
     return worker._process.pid
 
 
-def test_a_crash_affects_one_case():
+def test_a_worker_that_is_killed_from_outside_costs_no_verdict():
+    """As the kernel does where the system's memory is at its end."""
     with Pool(choose_device("virtual"), PoolOptions(limits=unlimited())) as pool:
         pid = worker_pid(pool)
         threading.Thread(target=lambda: (time.sleep(0.5), os.kill(pid, signal.SIGSEGV))).start()
-        before, crashed, after = list(pool.map([QUICK, SLOW, QUICK]))
-    assert [r.status for r in (before, crashed, after)] == [Status.FITS, Status.CRASH, Status.FITS]
-    assert "SIGSEGV" in crashed.verdict.message
-    assert crashed.key == SLOW.key
+        before, killed, after = list(pool.map([QUICK, SLOW, QUICK]))
+    assert [r.status for r in (before, killed, after)] == [Status.FITS] * 3
+    assert [r.key for r in (before, killed, after)] == [QUICK.key, SLOW.key, QUICK.key]
+    assert killed.retried.startswith("crash: the process that ran the call ended with SIGSEGV")
+    assert (before.retried, after.retried) == ("", "")
 
 
 def test_a_worker_that_ended_while_idle_affects_no_case():
@@ -66,14 +70,75 @@ def test_a_worker_that_cannot_restart_affects_its_case_and_not_the_run(monkeypat
         after = pool.submit(QUICK).result()
     assert (failed.status, failed.verdict.stage) == (Status.ERROR, "device")
     assert failed.verdict.message.startswith("cannot open a virtual device")
+    assert failed.retried == f"error: {failed.verdict.message}", "it was tried twice"
     assert after.status is Status.FITS
+
+
+def test_a_worker_that_is_killed_while_it_starts_costs_no_verdict():
+    """The first is killed while idle; the one that replaces it as soon as there is one."""
+    with Pool(choose_device("virtual")) as pool:
+        first = worker_pid(pool)
+        before = set(workers_of(os.getpid()))
+        os.kill(first, signal.SIGKILL)
+        time.sleep(0.2)
+        answer = pool.submit(QUICK)
+        wait_for(lambda: bool(set(workers_of(os.getpid())) - before), "the next worker")
+        (starting,) = set(workers_of(os.getpid())) - before
+        os.kill(starting, signal.SIGKILL)
+        record = answer.result(timeout=60)
+    assert record.status is Status.FITS
+    assert record.retried.startswith("error: the device worker did not start: the process that ran the call ended with SIGKILL")
 
 
 def test_a_hang_affects_one_case():
     with Pool(choose_device("virtual"), PoolOptions(timeout_s=1.0, limits=unlimited())) as pool:
         hung, after = list(pool.map([SLOW, QUICK]))
     assert (hung.status, after.status) == (Status.TIMEOUT, Status.FITS)
-    assert "1 s" in hung.verdict.message
+    assert hung.verdict.message == "no answer within 1 s of processor time"
+    assert hung.retried == "timeout: no answer within 1 s of processor time"
+
+
+@dataclass(frozen=True)
+class Dawdle(Task[str]):
+    """Takes ``cpu_s`` of processor time, in pieces with pauses between them, as on a loaded machine."""
+
+    cpu_s: float
+    pause_s: float
+
+    def run(self, session: Session, options: PoolOptions) -> str:
+        started = time.process_time()
+        while (taken := time.process_time() - started) < self.cpu_s:
+            while time.process_time() - started < min(taken + 0.05, self.cpu_s):
+                pass
+            time.sleep(self.pause_s)
+        return "done"
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> str:
+        return verdict.message
+
+
+def test_the_time_limit_is_one_of_processor_time():
+    """A call that waits for processors is not at fault: 0.5 s of work, spread over at least 10 pauses of 0.15 s."""
+    with Pool(choose_device("virtual"), PoolOptions(timeout_s=1.0)) as pool:
+        started = time.monotonic()
+        assert pool.run(Dawdle(0.5, 0.15)).result() == "done"
+        assert time.monotonic() - started > 1.0  # else nothing was tried
+        assert pool.run(Dawdle(1000.0, 0.0)).result() == "no answer within 1 s of processor time"
+
+
+def test_a_task_that_only_waits_has_the_limit_as_time():
+    with Pool(choose_device("virtual"), PoolOptions(timeout_s=0.5)) as pool:
+        started = time.monotonic()
+        assert pool.run(Dawdle(0.01, 1000.0)).result() == "no answer within 0.5 s"
+        assert time.monotonic() - started < 100  # of 1,000 s
+
+
+def test_a_task_that_waits_for_processors_all_the_time_ends_by_the_clock(monkeypatch):
+    """In 1.2 s, it computes for 0.1 s of its 0.4 s."""
+    monkeypatch.setattr(pool_module, "MAX_WAIT_FACTOR", 3.0)
+    monkeypatch.setattr(pool_module, "IDLE_SHARE", 0.0)  # so that a pause is one of a loaded machine
+    with Pool(choose_device("virtual"), PoolOptions(timeout_s=0.4)) as pool:
+        assert pool.run(Dawdle(1000.0, 1.0)).result() == "no answer within 1.2 s by the clock"
 
 
 def test_exhausted_host_memory_is_not_an_oom_of_the_device():
@@ -84,6 +149,13 @@ def test_exhausted_host_memory_is_not_an_oom_of_the_device():
         assert not os.path.exists(f"/proc/{pid}")  # what it may still hold is not the next case's fault
     assert (exploded.status, exploded.verdict.resource) == (Status.OOM, Resource.HOST)
     assert after.status is Status.FITS
+
+
+def test_a_worker_is_replaced_after_many_tasks(monkeypatch):
+    monkeypatch.setattr("ssinghal.runner.pool.MAX_TASKS", 3)
+    with Pool(choose_device("virtual")) as pool:
+        pids = [pool.run(Describe()).result()["pid"] for _ in range(7)]
+    assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [3, 3, 1]
 
 
 def test_workers_ignore_interrupts():
@@ -294,3 +366,41 @@ def test_map_holds_few_records_however_many_cases_there_are():
     assert shapes == [((1, width),) for width in range(1, 3 * MAX_AHEAD + 1)]
     assert MAX_AHEAD <= most <= MAX_AHEAD + 2
     assert list(pool.map([])) == []
+
+
+# The end of the process that has the pool ------------------------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from ssinghal.device.modes import choose_device
+from ssinghal.runner.pool import Pool
+from tests.support.hanging_task import Hanging
+where, begun = sys.argv[1], Path(sys.argv[2])
+pool = Pool(choose_device("virtual"))
+started = []
+thread = threading.Thread(target=lambda: started.append(pool._start()))  # the thread that starts it ends before it
+thread.start()
+thread.join()
+pool._idle.get().stop()
+pool._idle.put(started[0])
+if where == "idle":
+    begun.write_text(str(started[0]._process.pid))
+else:
+    pool.run(Hanging(where, begun))
+time.sleep(100_000)
+"""
+
+
+@pytest.mark.parametrize("where", ["native, holding the interpreter", "native", "python", "idle"])
+def test_a_worker_ends_with_the_process_that_started_it_whatever_it_does(tmp_path, where):
+    begun = tmp_path / "begun"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, where, str(begun)], cwd=Path(__file__).parents[2])
+    try:
+        wait_for(begun.exists, "the call")
+        pid = int(begun.read_text())
+        assert not all_ended([pid])
+    finally:
+        process.kill()
+        process.wait()
+    wait_for(lambda: all_ended([pid]), "the end of the worker")

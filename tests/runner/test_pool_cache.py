@@ -9,7 +9,7 @@ from time import sleep
 
 import pytest
 
-from ssinghal.errors import DeviceError
+from ssinghal.errors import DeviceError, HarnessError
 from ssinghal.runner.pool_cache import PoolCache
 
 
@@ -57,3 +57,14 @@ def test_one_that_does_not_open_is_tried_again():
         with pytest.raises(DeviceError):
             cache.pool("a", failing)
         assert cache.pool("a", lambda: log.opened("a")) == "a"
+
+
+def test_none_opens_once_they_are_closed():
+    """A thread of a search that goes on after Ctrl-C would open workers that nobody closes."""
+    log = Log()
+    with PoolCache[str]() as cache:
+        cache.pool("a", lambda: log.opened("a"))
+    for key in ("a", "b"):
+        with pytest.raises(HarnessError, match="the workers were ended"):
+            cache.pool(key, lambda: log.opened("b"))
+    assert log.lines == ["open a", "close a"]

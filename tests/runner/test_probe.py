@@ -5,9 +5,10 @@ import json
 import pytest
 
 from ssinghal.core.case import OperandPlacement, OutputMemory, Placement
+from ssinghal.core.estimate import Prediction
 from ssinghal.core.memory_config import Sharding
-from ssinghal.core.record import Prediction, Resource, Status
 from ssinghal.core.tensors import BufferType, DType, Layout, ShardKind
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.device.modes import choose_device
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import make_case

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from ssinghal.cli import cli
 from ssinghal.core.case import Source
-from ssinghal.core.record import PlacedTensor, Resource, Usage
+from ssinghal.core.measured import PlacedTensor, Usage
+from ssinghal.core.verdict import Resource
 from ssinghal.errors import HarnessError
 from ssinghal.runs.change_kinds import ChangeKind
 from ssinghal.runs.diff import ByteChange, Changes
@@ -283,6 +284,12 @@ def test_fits_that_an_interrupted_run_did_not_reach_are_lost(tmp_path):
     changes = Changes.of(read_run(write_run(tmp_path, whole, ONE)), read_run(stopped))
     assert named(changes) == [(ChangeKind.LOST_FIT, "gelu"), (ChangeKind.VANISHED, "silu")]
     assert changes.notes == (f"{OTHER}: interrupted: 1 of 2 cases were not run",)
+
+
+def test_a_run_beside_itself_has_each_note_once(tmp_path):
+    unreached = a_record("gelu", status="not_run", mode="none", verdict={"message": "ended"})
+    run = read_run(write_run(tmp_path, [a_record("relu"), unreached], ONE, unreached=1))
+    assert Changes.of(run, run).notes == (f"{ONE}: interrupted: 1 of 2 cases were not run",)
 
 
 def test_a_change_names_the_models_that_make_the_call(compared):

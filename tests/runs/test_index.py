@@ -18,6 +18,7 @@ from ssinghal.cli import cli
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.errors import HarnessError
 from ssinghal.operators import operators
+from ssinghal.runs import index
 from ssinghal.runs.change_kinds import ChangeKind
 from ssinghal.runs.history import History
 from ssinghal.runs.index import STORE, NotAStore, Store
@@ -61,8 +62,7 @@ def entries_of(store, operator="relu", shape=SHAPE, **only):
     """The days of the runs of each case, with status and change."""
     history = History.of(store, operator, shape, **only)
     return [
-        [(int(e.indexed.run.id[6:8]), str(e.indexed.record.status), e.change and e.change.kind) for e in case.entries]
-        for case in history.cases
+        [(int(e.run.id[6:8]), str(e.ending.status), e.change and e.change.kind) for e in case.entries] for case in history.cases
     ]
 
 
@@ -104,7 +104,7 @@ def test_a_base_that_moved_is_no_change_of_a_case(results, store):
     run_of(results, 3, relu(status="oom", verdict={**FULL, "bytes_per_bank": 532_512}))
     store.sync(results)
     assert entries_of(store) == [[(1, "oom", None), (2, "oom", None), (3, "oom", ChangeKind.GROWN)]]
-    assert [e.indexed.record.ttnn for e in History.of(store, "relu", SHAPE).cases[0].entries] == ["0.80.0", "0.81.1", "0.81.1"]
+    assert [e.ttnn for e in History.of(store, "relu", SHAPE).cases[0].entries] == ["0.80.0", "0.81.1", "0.81.1"]
 
 
 def test_a_base_that_moved_under_program_buffers_is_known_from_the_device(results, store):
@@ -351,7 +351,7 @@ with store._writing() as db:
     db.execute("PRAGMA cache_size = 1")
     db.execute("DELETE FROM results")
     db.execute("DELETE FROM outcomes")
-    db.execute("INSERT INTO outcomes VALUES (1, 'x', ?)", ["y" * 1_000_000])
+    db.execute("INSERT INTO outcomes VALUES (1, 'x', 1, '', '', 0, ?)", ["y" * 1_000_000])
     os._exit(9)
 """
 
@@ -483,3 +483,45 @@ def test_rebuild_alone(results, store):
     store.path.write_text("no database")
     result = ask(results, "--rebuild")
     assert (result.exit_code, result.stdout) == (0, f"{store.path}: 1 runs\n")
+
+
+def test_records_are_read_case_by_case(results, store, monkeypatch):
+    """A pattern that fits very many cases holds the records of one at a time, in the order of their ids."""
+    shapes = [[1, 1, 32, 32 * width] for width in range(1, 31)]
+    for number in (1, 2):
+        run_of(results, number, *(a_record("relu", shape) for shape in reversed(shapes)))
+    store.sync(results)
+    read = []
+    parse = index.parse_record
+    monkeypatch.setattr(index, "parse_record", lambda body: read.append(parse(body)) or read[-1])
+    found = store.find("relu", store.shapes("relu"), None, None)
+    for taken in range(1, 31):
+        before, after = next(found), next(found)
+        assert before.record is after.record is read[-1]
+        assert (before.run.folder, after.run.folder) == (day(1)[0], day(2)[0])
+        assert len(read) == taken
+    assert next(found, None) is None
+    assert [record.id for record in read] == sorted(record.id for record in read)
+    lines = list(History.of(store, "relu", (None,) * 4).lines())
+    assert len(lines) == 30 * 4  # a case, the header, two runs
+
+
+def test_a_history_of_some_memories_and_dtypes(results, store):
+    """Four cases of one shape: in L1 and DRAM, bfloat16 and bfloat8_b."""
+    placed = [(memory, dtype) for memory in ("l1", "dram") for dtype in ("bfloat16", "bfloat8_b")]
+    records = [a_record("relu", SHAPE, memory=memory, dtype=dtype) for memory, dtype in placed]
+    run_of(results, 1, *records)
+    store.sync(results)
+
+    def found(**only):
+        keys = {case.key for case in History.of(store, "relu", SHAPE, **only).cases}
+        return {pair for pair, record in zip(placed, records, strict=True) if record["key"] in keys}
+
+    assert found() == set(placed)
+    assert found(memories=["dram"]) == {("dram", "bfloat16"), ("dram", "bfloat8_b")}
+    assert found(dtypes=["bfloat8_b"]) == {("l1", "bfloat8_b"), ("dram", "bfloat8_b")}
+    assert found(memories=["l1", "dram"], dtypes=["bfloat16"]) == {("l1", "bfloat16"), ("dram", "bfloat16")}
+    assert found(memories=["l1:height"]) == set()
+    done = ask(results, "relu", "*,*,*,*", "--placements", "dram", "--dtypes", "bfloat8_b", "--json")
+    assert done.exit_code == 0, done.output
+    assert [case["id"] for case in json.loads(done.stdout)["cases"]] == ["1x64x640x400-bfloat8_b-dram"]

@@ -8,9 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ssinghal.core.case import ModuleCalls, Source
-from ssinghal.core.record import SCHEMA_VERSION, Comparison
+from ssinghal.core.measured import Comparison
+from ssinghal.core.record import SCHEMA_VERSION
 from ssinghal.errors import HarnessError
-from ssinghal.runs.reader import counted, earlier_runs, find_run, read_run
+from ssinghal.runs.folders import earlier_runs, find_run
+from ssinghal.runs.reader import counted, read_run
 from tests.support.run_builder import RUN, a_record, write_run
 
 
@@ -174,6 +176,15 @@ def test_cases_that_no_device_answered_belong_to_their_board_where_that_is_clear
     ]
 
 
+def test_cases_that_were_repeated_alone_are_remarked(tmp_path):
+    lost = "crash: the process that ran the call ended with SIGKILL"
+    again = [a_record(shape=(1, 1, 32, 32 * n), measured={"retried": lost}) for n in (1, 2)]
+    run = read_run(write_run(tmp_path / "one", [a_record(), *again]))
+    assert [record.retried for record in run.records] == ["", lost, lost]
+    assert run.remarks == ("2 cases answered at the second attempt, alone: the process of the first was lost",)
+    assert read_run(write_run(tmp_path / "two", [a_record()])).remarks == ()
+
+
 def test_the_last_of_two_records_of_a_case_counts_and_that_is_reported(tmp_path):
     run = read_run(write_run(tmp_path, [a_record(), a_record(status="timeout")], selected=1))
     assert counted(run.records) == {"timeout": 1}
@@ -286,8 +297,25 @@ def test_runs_are_found_by_path_id_and_its_start(tmp_path):
     for text, message in wrong.items():
         with pytest.raises(HarnessError, match=message):
             find_run(text, tmp_path)
+    with pytest.raises(HarnessError, match=rf"expected a run's folder, .*; its last run is {tmp_path}/latest$"):
+        find_run(str(tmp_path), tmp_path)
     with pytest.raises(HarnessError, match="no run in"):
         find_run(None, tmp_path / "nowhere")
+
+
+def test_a_run_without_a_file_of_records_is_found_where_it_is_to_be_resumed(tmp_path):
+    """As after a kill between run.json and records.jsonl."""
+    folder = write_run(tmp_path, [a_record()], run="20260101T000000.000000Z")
+    (folder / "records.jsonl").unlink()
+    (tmp_path / "other").mkdir()
+    for text in (folder.name, "20260101", str(folder)):
+        assert find_run(text, tmp_path, begun=True) == folder
+        with pytest.raises(HarnessError, match=r"no run '2026|expected a run's folder, with records\.jsonl in it"):
+            find_run(text, tmp_path)
+    with pytest.raises(HarnessError, match=r"other: expected a run's folder, with run\.json in it$"):
+        find_run(str(tmp_path / "other"), tmp_path, begun=True)
+    with pytest.raises(HarnessError, match="no run 'oth'"):
+        find_run("oth", tmp_path, begun=True)
 
 
 def test_the_earlier_run_is_the_last_with_equal_options(tmp_path):
@@ -321,3 +349,16 @@ def test_garbage_never_hides_a_complete_record_before_it(tmp_path, garbage, at):
         assert expected == 0 or b"schema" in garbage
         return
     assert len(run.records) >= expected
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+@pytest.mark.parametrize("name", ["op", "operator", "key", "id", "board", "ttnn"])
+def test_a_name_of_several_lines_is_no_record(tmp_path, name, end):
+    """It would break the lines of every table that it is in."""
+    good = a_record()
+    folder = write_run(tmp_path, [good, {**good, name: f"a{end}b"}])
+    run = read_run(folder)
+    assert len(run.records) == 1
+    (loss,) = (line for line in run.losses if ":2: " in line)
+    assert "not a complete record" in loss
+    assert "\n" not in loss + "".join(run.losses)

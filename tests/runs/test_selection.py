@@ -32,10 +32,24 @@ def compared(folder: Path, before: Sequence[Any], after: Sequence[Any], one: dic
     return Changes.of(*runs)
 
 
-def of(catalog: str, op: str = "relu", count: int = 0, **fields: Any) -> dict[str, Any]:
-    return a_record(op, sources=[Source(catalog, "m/a" if count else "", "8x8" if count else "", count)], **fields)
+def of(catalog: str, op: str = "relu", count: int = 0, altered: Sequence[str] | None = None, **fields: Any) -> dict[str, Any]:
+    """A record of a call of this catalog. ``altered``: what the options of its run changed, None where it does not state that,
+    as in an earlier version."""
+    made = a_record(op, sources=[Source(catalog, "m/a" if count else "", "8x8" if count else "", count)], **fields)
+    return made if altered is None else {**made, "altered": list(altered)}
 
 
+def linear(altered: Sequence[str] | None = None, weights: str | None = "bfloat8_b") -> dict[str, Any]:
+    operands = {"operands": [None, {"dtype": weights}]} if weights else {}
+    return of("c8", "linear", altered=altered, inputs=[[32, 64], [64, 32]], **operands)
+
+
+def convolution(altered: Sequence[str] | None = None) -> dict[str, Any]:
+    attrs = {"stride": [1, 1], "padding": [1, 1], "weights_dtype": "bfloat8_b"}
+    return of("c8", "conv2d", altered=altered, inputs=[[1, 32, 16, 16], [32, 32, 3, 3]], attrs=attrs)
+
+
+IN_PLACE, IN_DTYPE = "placed operands in the memory of the call", "had operands in the dtype of the call"
 BOTH = of("c8", "tanh")  # a record that both runs have
 
 
@@ -51,8 +65,36 @@ BOTH = of("c8", "tanh")  # a record that both runs have
         (of("c8"), {"memory": "l1"}, {"memory": "dram"}, "placed operands in dram"),
         (of("c8"), {}, {"placements": ["dram", "l1:height"]}, "placed operands in dram, l1:height"),
         (of("c8"), {"memory": "l1"}, {"placements": ["dram"]}, "placed operands in dram"),
-        (of("c8"), {}, {"weights": "bfloat8_b"}, "had weights in bfloat8_b"),
-        (of("c8"), {"weights": "bfloat8_b"}, {}, "had weights in the dtype of the call"),
+        (linear(weights=None), {}, {"weights": "bfloat8_b"}, "had weights in bfloat8_b"),
+        (linear(weights="float32"), {}, {"weights": "bfloat8_b"}, "had weights in bfloat8_b"),
+        (convolution(), {}, {"weights": "bfloat4_b"}, "had weights in bfloat4_b"),
+        *(
+            (record, {"weights": "bfloat8_b"}, {}, "had weights in the dtype of the call")
+            for record in (linear(), linear(["weights"]), convolution(["weights"]), convolution())
+        ),
+        (linear(["memory", "weights"]), {"weights": "bfloat8_b", "placements": ["l1"]}, {}, IN_PLACE),
+        (linear(["weights"]), {"weights": "bfloat8_b", "placements": ["l1"]}, {}, "had weights in the dtype of the call"),
+        (of("c8", altered=["memory"]), {"placements": ["dram", "l1"]}, {}, IN_PLACE),
+        (of("c8", altered=["dtype", "memory"]), {"placements": ["l1"], "dtypes": ["bfloat16"]}, {}, IN_PLACE),
+        (of("c8", memory="l1:height", altered=["memory"]), {"placements": ["dram", "l1:height"]}, {}, IN_PLACE),
+        (of("c8"), {"placements": ["dram", "l1"]}, {}, IN_PLACE),  # of an earlier version
+        (of("c8", altered=[]), {"placements": ["dram", "l1"]}, {"placements": ["dram"]}, "placed operands in dram"),
+        (of("c8", dtype="bfloat8_b", altered=["dtype"]), {"dtypes": ["bfloat8_b"]}, {}, IN_DTYPE),
+        (of("c8", dtype="bfloat8_b", altered=["dtype"]), {"dtypes": ["bfloat8_b"], "placements": ["l1"]}, {}, IN_DTYPE),
+        (
+            of("c8", dtype="bfloat8_b", altered=[]),
+            {"dtypes": ["bfloat8_b"]},
+            {"dtypes": ["bfloat16"]},
+            "had operands in bfloat16",
+        ),
+        (of("c8", dtype="bfloat8_b"), {}, {"dtypes": ["bfloat16"]}, "had operands in bfloat16"),
+        (of("c8", dtype="bfloat8_b"), {"dtypes": ["bfloat16", "bfloat8_b"]}, {}, "had operands in the dtype of the call"),
+        (
+            of("c8", dtype="float32"),
+            {"dtypes": ["float32"]},
+            {"dtypes": ["bfloat16", "bfloat8_b"]},
+            "had operands in bfloat16, bfloat8_b",
+        ),
         # [1, 64, 640, 400] in bfloat16 is 32,768,000 B
         (of("c8"), {}, {"max_bytes": 32_767_999}, "left out operands of more than 32,767,999 B"),
         (of("c8"), {}, {"per_operator": 4}, "took a sample of 4 of each operator"),
@@ -81,12 +123,38 @@ def test_what_the_other_run_did_not_select_is_a_note(tmp_path, record, one, othe
         (of("c8"), {"operators": ["relu"]}, {"operators": ["relu", "tanh"]}),
         (of("c8"), {"memory": "dram"}, {"memory": "l1"}),
         (of("c8"), {}, {"max_bytes": 32_768_000}),
+        (of("c8"), {}, {"dtypes": ["bfloat16", "bfloat8_b"]}),
+        (of("c8", dtype="uint32"), {}, {"dtypes": ["bfloat16"]}),  # integers keep their dtype
+        (of("c8", dtype="uint32"), {"dtypes": ["bfloat8_b"]}, {}),
+        (of("c8", layout="row_major"), {}, {"dtypes": ["bfloat8_b"]}),  # rows have no blocks
+        (of("c8"), {"dtypes": ["bfloat8_b"]}, {"dtypes": ["bfloat16"]}),
         (of("c8"), {"per_operator": 4}, {"per_operator": 4, "operators": ["relu", "tanh"]}),
+        # what the catalog has in this dtype, memory and weights, the other run had as well
+        (of("c8", dtype="bfloat8_b", altered=[]), {"dtypes": ["bfloat16", "bfloat8_b"]}, {}),
+        (of("c8", dtype="bfloat8_b", altered=["memory"]), {"dtypes": ["bfloat8_b"]}, {}),
+        (of("c8", altered=[]), {"placements": ["dram", "l1"]}, {}),
+        (of("c8", altered=["dtype"]), {"placements": ["dram", "l1"]}, {}),
+        (of("c8", memory="l1:height", altered=[]), {"placements": ["dram", "l1:height"]}, {}),
+        (of("c8", dtype="bfloat8_b", altered=[]), {"dtypes": ["bfloat8_b"], "placements": ["l1"]}, {}),
+        (of("c8", altered=["memory"]), {"placements": ["dram", "l1"]}, {"placements": ["l1", "l1:height"]}),
+        (linear([]), {"weights": "bfloat8_b"}, {}),
+        (convolution([]), {"weights": "bfloat8_b"}, {}),
+        (linear(), {}, {"weights": "bfloat8_b"}),
+        # calls without weights of their own
+        (of("c8"), {}, {"weights": "bfloat8_b"}),
+        (of("c8"), {"weights": "bfloat8_b"}, {}),
+        (of("c8", altered=[]), {"weights": "bfloat8_b"}, {"weights": "bfloat4_b"}),
     ],
 )
-def test_what_it_selected_and_did_not_try_is_a_lost_fit(tmp_path, record, one, other):
-    changes = compared(tmp_path, [record, BOTH], [BOTH], one, other)
-    assert [(c.kind, c.op, c.after) for c in changes.found] == [(ChangeKind.LOST_FIT, "relu", "no record")]
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_it_selected_and_did_not_try_is_a_lost_fit_or_a_new_case(tmp_path, record, one, other, turned):
+    runs = [([record, BOTH], one), ([BOTH], other)]
+    (before, one), (after, other) = reversed(runs) if turned else runs
+    changes = compared(tmp_path, before, after, one, other)
+    (change,) = changes.found
+    found = (change.kind, change.op, change.before if turned else change.after)
+    assert found == ((ChangeKind.NEW_CASE, record["op"], "") if turned else (ChangeKind.LOST_FIT, record["op"], "no record"))
+    assert changes.notes == ()
 
 
 def test_without_known_options_nothing_is_excused(tmp_path):

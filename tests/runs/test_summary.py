@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
+from ssinghal.core.json_values import plain
+from ssinghal.core.record import Record
 from ssinghal.errors import cut
-from ssinghal.runs.summary import Summary, left_out
+from ssinghal.runs.parsing import parse_record
+from ssinghal.runs.summary import Summary, SummaryCounts, left_out
+from tests.support.run_builder import a_record
 
 
 def record(op: str, case_id: str, status: str = "fits", duration_s: float = 0.01, **more: Any) -> dict[str, Any]:
@@ -56,8 +62,8 @@ def test_cases_not_run_for_one_reason_share_a_line_whatever_their_operator():
 
 def test_the_lines_of_a_summary():
     lines = Summary.of(RECORDS).lines()
-    # 3 of 10 took half a second and more: 0.5, 12 and 12 s; the other 7 took 0.01 s each
-    at = lines.index("70.0 % of the cases took less than 0.5 s, all cases together 24.6 s of worker time; the slowest:")
+    # 2 of 10 were not run; 3 of 8 took half a second and more: 0.5, 12 and 12 s; the other 5 took 0.01 s each
+    at = lines.index("62.5 % of the cases took less than 0.5 s, all cases together 24.6 s of worker time; the slowest:")
     assert lines[at - 1].split() == ["total", "10", "2", "1", "3", "2", "2"]
     assert lines[at + 1 :] == [
         "    12.00 s  view g: timeout",
@@ -72,6 +78,20 @@ def test_the_lines_of_a_summary():
     ]
 
 
+@pytest.mark.parametrize(
+    ("slow", "fast", "share"), [(1, 2556, "99.9 %"), (1, 9999, "99.9 %"), (0, 2, "100.0 %"), (1, 2, "66.6 %")]
+)
+def test_all_cases_are_fast_only_where_none_is_slow(slow: int, fast: int, share: str) -> None:
+    """The share is rounded down: 2,556 of 2,557 are 99.96 %."""
+    cases = [{**RECORDS[0], "duration_s": seconds} for seconds in (*[0.6] * slow, *[0.1] * fast)]
+    assert any(line.startswith(f"{share} of the cases took less") for line in Summary.of(cases).lines())
+
+
+def test_the_summary_states_no_time_of_cases_that_were_not_run() -> None:
+    left = [{**RECORDS[0], "status": "not_run", "message": "no test ran it"}] * 3
+    assert not [line for line in Summary.of(left).lines() if "took less than" in line]
+
+
 def test_a_summary_as_json():
     summary = Summary.of(RECORDS).to_json()
     assert summary["totals"] == {"error": 3, "fits": 2, "not_run": 2, "oom": 1, "timeout": 2}
@@ -81,6 +101,18 @@ def test_a_summary_as_json():
     assert summary["not_run"] == [
         {"kind": "not_run", "op": "view", "cases": 2, "id": "i", "message": "TTNN maps 300,000 tiles", "operators": 1}
     ]
+
+
+@pytest.mark.parametrize(("repeated", "counted"), [(1, "1 case"), (3, "3 cases")])
+def test_cases_that_were_repeated_alone_are_counted(repeated, counted):
+    again = [
+        record("view", f"r{n}", retried="crash: the process that ran the call ended with SIGKILL") for n in range(repeated)
+    ]
+    summary = Summary.of([*RECORDS, *again])
+    assert f"{counted} answered at the second attempt, alone: the process of the first was lost" in summary.lines()
+    assert summary.to_json()["retried"] == repeated
+    assert not any("second attempt" in line for line in Summary.of(RECORDS).lines())
+    assert "retried" not in Summary.of(RECORDS).to_json()
 
 
 def test_without_a_record_there_is_no_summary():
@@ -101,3 +133,37 @@ def test_a_long_text_is_shortened_to_its_two_ends(length):
     assert (shown == text) == (length == 200)
     assert shown.startswith(text[:60])
     assert shown.endswith(text[-16:])
+
+
+@pytest.mark.parametrize("status", ["crash", "timeout"])
+def test_many_crashes_and_timeouts_are_not_all_shown_alone(status):
+    """20 have a line each, the others one for each operator and message, and none is left out."""
+    ended = [record(f"op{n % 3}", str(n), status, message=f"no answer within {n} s") for n in range(10_000)]
+    groups = Summary.of(ended).faults
+    assert len(groups) == 20 + 3
+    assert sorted(g.cases for g in groups) == [1] * 20 + [3326, 3327, 3327]  # of 10,000, op0 has 3,334, and 7 of the first 20
+    assert sum(g.cases for g in groups) == 10_000
+
+
+def test_causes_without_end_share_a_line():
+    texts = [f"{a}{b}{c}" for a in "abcdefgh" for b in "abcdefgh" for c in "abcdefgh"]
+    counts = SummaryCounts()
+    for n, text in enumerate(texts):
+        counts.add(record(f"op{n % 2}", str(n), "error", message=text))
+    lines = counts.summary().lines()
+    assert "error: 312 cases of 2 operators, the first op0 200: with other messages" in lines  # of 512, 200 are shown
+    assert sum(line.startswith("error: ") for line in lines) == 201
+
+
+@pytest.mark.parametrize("taken", [False, True])
+@pytest.mark.parametrize("name", ["duration_s", "message", "remedies", "left_allocated", "retried", "taken_from", "resource"])
+def test_a_line_without_what_is_at_its_default_counts_alike(name, taken):
+    """As a reader takes it, where the line states the default, or null, or nothing."""
+    line = {**a_record("relu", (1, 32, 32)), "taken_from": "2026Z" if taken else ""}
+    default = plain(next(field.default for field in fields(Record) if field.name == name))
+    default = {} if name == "left_allocated" else default
+    texts = {json.dumps(Summary.of([{**line, name: default}]).to_json())}
+    line.pop(name, None)
+    texts.add(json.dumps(Summary.of([line]).to_json()))
+    assert len(texts) == 1
+    assert parse_record(json.dumps(line)) == parse_record(json.dumps({**line, name: default}))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.session import Session
 from ssinghal.operators.binding import bind
 from ssinghal.runner.probe import TTNN_ERRORS

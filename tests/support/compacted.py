@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.memory_config import BufferType
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import TensorSpec
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.session import MemoryView, Session
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.compaction import compact

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.device.session import Session
 from ssinghal.runner.tasks import PoolOptions

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ssinghal.capture.trace import Trace, ValueKind
 from ssinghal.core.boards import load_board
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.plan.executor import placed_form
 from ssinghal.plan.lowering import planned_steps
 from ssinghal.plan.placement import Form, Held, Outcome, StepChoice

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.session import Session
 from ssinghal.runner.tasks import PoolOptions, Task
 

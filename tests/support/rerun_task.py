@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import TensorSpec
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.session import Session
 from ssinghal.remedy.trial import Trial, TrialResult
 from ssinghal.remedy.trial_runner import run_trial

@@ -10,7 +10,9 @@ from typing import Any
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Source
 from ssinghal.core.json_values import plain
-from ssinghal.core.record import Record, Resource, RunInfo, Status, Verdict
+from ssinghal.core.record import Record
+from ssinghal.core.run_info import RunInfo
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators.case_json import case_from_json
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from ssinghal.capture.trace import Trace
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import TensorSpec
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.session import Session
 from ssinghal.plan.convolutions import map_convolution
 from ssinghal.plan.executor import PlanTask

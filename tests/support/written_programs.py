@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ssinghal.capture.trace import Trace, ValueKind
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.passes.registry import rewritten
 from ssinghal.plan.policy import PortingPolicy

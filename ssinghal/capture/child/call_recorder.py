@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_iter
 
 from ssinghal.capture.catalog_lines import Operand, RecordedCall
 from ssinghal.capture.child.meta_device import MetaMode, settle, written
-from ssinghal.catalog.schema import TORCH_DTYPES
+from ssinghal.catalog.field_types import TORCH_DTYPES
 from ssinghal.core.tensors import MAX_RANK
 from ssinghal.operators.unsupported import NO_DEVICE_CALL
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ssinghal.core.files import open_file
 from ssinghal.errors import CatalogError
 
 _GZIP = b"\x1f\x8b"
@@ -25,9 +26,7 @@ def read_bytes(file: Path) -> bytes:
     parts: list[bytes] = []
     size = 0
     try:
-        with file.open("rb") as raw:
-            packed = raw.read(2) == _GZIP
-        with gzip.open(file) if packed else file.open("rb") as source:
+        with open_file(file) as raw, gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == _GZIP else raw as source:
             while block := source.read(_BLOCK):
                 size += len(block)
                 if size > LIMIT_BYTES:

@@ -16,6 +16,7 @@ from ssinghal.catalog.recorded.files import lines, parsed, read_text
 from ssinghal.catalog.writer import flow, made_in
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, OutputMemory, Placement
+from ssinghal.core.files import open_file
 from ssinghal.core.tensors import Board
 from ssinghal.errors import CatalogError, InvalidCase, printable
 
@@ -62,7 +63,7 @@ def is_recording(path: Path) -> bool:
     if path.is_dir():
         return True
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             start = file.read(64)
     except (OSError, ValueError):
         return False
@@ -99,7 +100,7 @@ def _merge(call: RecordedCall, merged: dict[tuple[str, str], _Merged], boards: S
         flow(case.identity())  # what no catalog can have
     except InvalidCase as error:
         return Refused(call.where, call.function, printable(" ".join(str(error).split())), call.count)
-    same = merged.setdefault((case.key, call.model), _Merged(case, call.model, call.l1_small_bytes))
+    same = merged.setdefault((case.call_json(), call.model), _Merged(case, call.model, call.l1_small_bytes))
     same.modules[call.module] += call.count
     return None
 

@@ -42,7 +42,7 @@ def entries(file: Path) -> Iterator[Entry]:
             entry = Fault(where, str(error).partition(": ")[2])
         except InvalidCase as error:
             entry = Fault(where, str(error))
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             entry = Fault(where, f"not a complete record of a profile ({error!r})")
         if entry is not None:
             yield entry

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.diagnose.failed_call.state import FailedCall
 from ssinghal.profile.failure import Failure
 

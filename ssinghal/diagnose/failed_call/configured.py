@@ -6,8 +6,8 @@ import json
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import TILE_EDGE, ceil_div
+from ssinghal.core.verdict import Verdict
 from ssinghal.diagnose.failed_call.changes import (
     Change,
     Lever,

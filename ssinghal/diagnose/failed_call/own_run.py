@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,8 +13,10 @@ from ssinghal.catalog.recorded.cases import case_of
 from ssinghal.catalog.recorded.profile_records import entries
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.files import bounded_lines, read_limited
+from ssinghal.core.json_text import read_json
 from ssinghal.core.tensors import Board
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.failed_call.placed_tensor import placed_case
 from ssinghal.errors import HarnessError, InvalidCase
@@ -72,15 +73,19 @@ def read_own_run(folder: Path, board: str) -> OwnRun:
         HarnessError: they are damaged.
     """
     run = OwnRun()
-    for file in sorted(folder.glob(RECORDS), key=lambda file: file.stat().st_mtime_ns):
+    for file in sorted(folder.glob(RECORDS), key=lambda file: file.lstat().st_mtime_ns):
         try:
             _read(file, board, run)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise HarnessError(f"{file}: the notes of a run are damaged ({error!r})") from error
     for file in sorted(folder.glob(f"{PREFIX}*")):
-        frames = [Site(one["file"], int(one["line"]), one["function"]) for one in _FRAME.finditer(file.read_text())]
+        text = read_limited(file).decode(errors="replace")
+        frames = [Site(one["file"], int(one["line"]), one["function"]) for one in _FRAME.finditer(text)]
         run.crashed = run.crashed or tuple(frames)
-    run.failures = _merged(run.failures)
+    try:
+        run.failures = _merged(run.failures)
+    except TypeError as error:  # a list where a name is expected
+        raise HarnessError(f"{folder}: the notes of a run are damaged ({error!r})") from error
     return run
 
 
@@ -113,9 +118,9 @@ def _read(file: Path, board: str, run: OwnRun) -> None:
 
 def _records(file: Path) -> Iterator[Mapping[str, Any]]:
     """Yields the records of a file; a last line without an end was cut off when its process was killed."""
-    for line in file.read_text().splitlines(keepends=True):
-        if line.endswith("\n"):
-            yield json.loads(line)
+    for line in bounded_lines(file):
+        if line.endswith(b"\n"):
+            yield read_json(line.decode())
 
 
 def _calls(file: Path) -> Iterator[RecordedCall | str]:

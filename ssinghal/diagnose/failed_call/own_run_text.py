@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ssinghal.core.boards import DEFAULT_BOARD
 from ssinghal.core.case import Case
-from ssinghal.core.record import Resource
 from ssinghal.core.tensors import format_bytes
+from ssinghal.core.verdict import Resource
 from ssinghal.diagnose.failed_call.own_run import Capture, OwnFailure, OwnRun
 from ssinghal.diagnose.parse.own_reports import HANDLED, MESSAGE, METHOD, TRACES, call_line, crash_line, head
 from ssinghal.errors import LINE_LIMIT, cut, printable

@@ -9,8 +9,8 @@ from ssinghal.catalog.recorded.calls import Member, RecordedCall, RecordedTensor
 from ssinghal.core.case import Case, Placement
 from ssinghal.core.memory_config import MemoryRequest
 from ssinghal.core.parsing import dtype_named
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import Board, DType, Layout, Shape, check_shape
+from ssinghal.core.verdict import Verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case
 from ssinghal.operators.binding import bind

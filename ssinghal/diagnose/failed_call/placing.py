@@ -6,8 +6,8 @@ import json
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
-from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import round_up
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.diagnose.failed_call.changes import Change, Lever, named, objects, with_argument, with_object
 from ssinghal.diagnose.failed_call.state import FailedCall
 from ssinghal.profile.failure import Failure, Resident, Role

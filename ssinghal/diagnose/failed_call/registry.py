@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ssinghal.core.case import Case, OutputMemory
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, TensorSpec
+from ssinghal.core.verdict import Verdict
 from ssinghal.diagnose.failed_call.state import FailedCall
 from ssinghal.diagnose.mlir_to_case import case_of
 from ssinghal.diagnose.model import MlirValue, Operation

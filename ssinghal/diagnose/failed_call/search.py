@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssinghal.core.record import DecidedBy, Resource, Status, Verdict, sentence
+from ssinghal.core.verdict import DecidedBy, Resource, Status, Verdict, sentence
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.diagnose.failed_call.changes import Change, Lever
 from ssinghal.diagnose.failed_call.configured import CONFIGURED

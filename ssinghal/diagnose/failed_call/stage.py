@@ -9,8 +9,8 @@ from functools import reduce
 from typing import Any
 
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.record import DecidedBy, Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType
+from ssinghal.core.verdict import DecidedBy, Resource, Status, Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import Session
 from ssinghal.diagnose.failed_call.arguments import ArgumentReader

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.profile.address_map import bank
 from ssinghal.profile.failure import Failure

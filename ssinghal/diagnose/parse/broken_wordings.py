@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.error_patterns import PATTERNS, Pattern, candidates_for, understood
 
 _DIGITS = re.compile(r"\d\d")  # of a figure, not of "L1"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ssinghal.core.record import Status, Verdict
+from ssinghal.core.verdict import Status, Verdict
 
 KILL_SIGNAL = "SIGKILL"
 _WORDS = ("Fatal Python", "egmentation fault", "bort", "illed", "us error", "loating point", "llegal instruction",

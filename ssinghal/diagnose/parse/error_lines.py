@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.error_patterns import HEAD_CHARS, OPENING, known_wording
 from ssinghal.diagnose.parse.broken_wordings import has_figures, has_rest
 from ssinghal.diagnose.parse.markup import without_separators

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ssinghal.core.record import Status, Verdict
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.device.error_patterns import HEAD_CHARS, OPENING, known_wording, translate_error, understood
 from ssinghal.diagnose.parse.broken_wordings import (
     has_figures,

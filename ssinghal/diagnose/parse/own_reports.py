@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ssinghal.core.record import Status, Verdict, sentence
+from ssinghal.core.verdict import Status, Verdict, sentence
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.model import Failure, PythonCall
 from ssinghal.diagnose.parse.paraphrases import own_sentence
@@ -46,7 +46,7 @@ def crash_line(name: str, release: str) -> str:
 
 @dataclass
 class OwnReports:
-    """``calls``: the words of ``probe`` by what ran out, as ``core.record.sentence`` writes it."""
+    """``calls``: the words of ``probe`` by what ran out, as ``core.verdict.sentence`` writes it."""
 
     calls: dict[str, str] = field(default_factory=dict)
     _lines: dict[str, int] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from ssinghal.core.record import L1_END_BYTES, Resource, Status, Verdict
+from ssinghal.core.verdict import L1_END_BYTES, Resource, Status, Verdict
 
 LEAST_BYTES = 1_000  # smaller figures are counts, dims and indices
 L1_BYTES = range(500_000, max(L1_END_BYTES) + 1)  # what may be the L1 of one core that is left for tensors and programs
@@ -55,7 +55,7 @@ _FREE = re.compile(r"\bfree\b|avail", re.IGNORECASE)
 
 
 _N = r"(?P<{}>\d{{1,3}}(?:,\d{{3}})*) B"
-# The sentences of ``core.record.sentence``.
+# The sentences of ``core.verdict.sentence``.
 _OWN = re.compile(
     rf"\b(?P<memory>L1|L1_SMALL|DRAM) bank needs {_N.format('bytes_per_bank')}(?:, {_N.format('free_bytes')} free"
     rf"(?:, largest block {_N.format('largest_free_bytes')})?| of a bank of {_N.format('bank_bytes')})?"
@@ -96,7 +96,7 @@ def paraphrase(text: str) -> Verdict | None:
 
 
 def own_sentence(text: str) -> Verdict | None:
-    """Returns the verdict that this package printed (``core.record.sentence``), None where it printed none."""
+    """Returns the verdict that this package printed (``core.verdict.sentence``), None where it printed none."""
     match = _OWN.search(text)
     if match is None:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ssinghal.core.record import Status, Verdict
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.device.error_patterns import OPENING, translate_error
 from ssinghal.diagnose.parse.paraphrases import paraphrase
 from ssinghal.diagnose.parse.refused_shards import refusal

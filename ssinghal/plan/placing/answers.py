@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.verdict import Verdict
 from ssinghal.plan.placement import Traffic
 from ssinghal.plan.placing.found import Cost, Found, LiveForm, NoPlacement, PlacedStep, Rejected
 from ssinghal.plan.placing.frontier import State

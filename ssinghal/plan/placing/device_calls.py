@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from ssinghal.capture.trace import Trace, trace_text
-from ssinghal.core.record import Status
 from ssinghal.core.tensors import Board, ceil_div
+from ssinghal.core.verdict import Status
 from ssinghal.plan.executor import stand_in_form
 from ssinghal.plan.lowering import PlannedCall, PlannedStep
 from ssinghal.plan.placement import Held, Outcome, StepChoice

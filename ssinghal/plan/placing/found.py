@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ssinghal.core.record import DecidedBy, Resource, Verdict
+from ssinghal.core.verdict import DecidedBy, Resource, Verdict
 from ssinghal.plan.placement import Form, Outcome, StepChoice, Traffic
 
 Cost = tuple[int, int]  # of ``Traffic.cost``: bytes, then changes

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ssinghal.core.memory_config import MemoryConfig
-from ssinghal.core.record import DecidedBy, Status, Verdict
 from ssinghal.core.sharding import complete
 from ssinghal.core.tensors import Board
+from ssinghal.core.verdict import DecidedBy, Status, Verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.placement import Form, Held, Outcome, StepChoice
 from ssinghal.plan.placing.found import Found, NoPlacement, PlacedStep

@@ -13,7 +13,7 @@ from typing import Any
 from ssinghal.capture.trace import Step, Trace, Value, ValueKind
 from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.memory_config import BufferType
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import Session
 from ssinghal.errors import InvalidCase

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ssinghal.capture.trace import Trace, Value, ValueKind
-from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import TILE_ELEMENTS, Board, DType
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.executor import PlanTask, empty_result, placed_form
 from ssinghal.plan.lowering import PlannedCall, PlannedStep, planned_steps

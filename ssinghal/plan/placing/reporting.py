@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ssinghal.capture.trace import Trace
 from ssinghal.core.memory_config import MemoryConfig
-from ssinghal.core.record import MESSAGE_LIMIT, Status, Verdict, sentence
 from ssinghal.core.tensors import Board
+from ssinghal.core.verdict import MESSAGE_LIMIT, Status, Verdict, sentence
 from ssinghal.errors import cut
 from ssinghal.plan.lowering import PlannedStep
 from ssinghal.plan.placed_result import (

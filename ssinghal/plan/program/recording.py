@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from ssinghal.capture.trace import Trace
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import TensorSpec
+from ssinghal.core.verdict import Verdict
 from ssinghal.device.code_writer import RecordedCall
 from ssinghal.device.session import Session
 from ssinghal.plan.axis_layout import AxisLayout

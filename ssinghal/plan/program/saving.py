@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ssinghal.capture.trace import Trace
 from ssinghal.core.files import write_whole
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.plan.planner import Boards, Plan
 from ssinghal.plan.program.model_source import ModelSource, model_source

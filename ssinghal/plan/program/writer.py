@@ -191,7 +191,7 @@ def main():
     model, call = build_model()
     model = model.eval().float()
     if options.state_dict:
-        model.load_state_dict(torch.load(options.state_dict, map_location="cpu"))
+        model.load_state_dict(torch.load(options.state_dict, map_location="cpu", weights_only=True))
     tensors = [random_input(shape, dtype) for shape, dtype in INPUTS]
 
     device = ttnn.open_device(device_id=0, l1_small_size=L1_SMALL_BYTES)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ssinghal.core.record import Resource, Verdict
 from ssinghal.core.tensors import format_bytes
+from ssinghal.core.verdict import Resource, Verdict
 from ssinghal.profile.finding import Finding, FindingKind
 from ssinghal.profile.findings.basis import OF_BANK, Basis, instead, labelled, memory_name
 from ssinghal.profile.findings.free_blocks import FreeBlocks, free_blocks

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ssinghal.core.record import Resource
 from ssinghal.core.tensors import format_bytes
+from ssinghal.core.verdict import Resource
 from ssinghal.profile.finding import Finding, FindingKind
 from ssinghal.profile.findings.basis import Basis, labelled
 from ssinghal.profile.findings.history import end_call

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ssinghal.core.record import Resource
 from ssinghal.core.tensors import format_bytes, round_up
+from ssinghal.core.verdict import Resource
 from ssinghal.profile.finding import Finding, FindingKind
 from ssinghal.profile.findings.basis import OF_BANK, Basis
 from ssinghal.profile.findings.free_blocks import free_blocks

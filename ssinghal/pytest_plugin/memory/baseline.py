@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.core.boards import board_names, cluster_descriptor, load_board
-from ssinghal.core.files import write_whole
+from ssinghal.core.files import read_limited, write_whole
+from ssinghal.core.json_text import read_json
 from ssinghal.core.tensors import Board, format_bytes
 from ssinghal.device.releases import installed_release
 from ssinghal.device.virtual import descriptor_in_force
-from ssinghal.errors import HarnessError
+from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.pytest_plugin.memory.figures import MEMORY_NAMES, Figures, device_text, shown
 
 VERSION = 1
+MAX_BYTES = 256 * 2**20
 Sizes = dict[str, int]
 
 
@@ -42,10 +44,10 @@ class Baseline:
         if create and not path.exists():
             return
         try:
-            lines = path.read_text().splitlines()
-        except FileNotFoundError:
-            raise HarnessError(f"--tt-memory-baseline: no file {path}; --tt-memory-update creates it") from None
-        except (OSError, UnicodeDecodeError) as error:
+            if not path.exists():
+                raise HarnessError(f"--tt-memory-baseline: no file {path}; --tt-memory-update creates it")
+            lines = read_limited(path, MAX_BYTES).decode().splitlines()
+        except (InvalidCase, UnicodeDecodeError) as error:
             raise HarnessError(f"--tt-memory-baseline: cannot read {path}: {error}") from error
         for number, line in enumerate(lines, 1):
             if line.strip():
@@ -55,7 +57,7 @@ class Baseline:
 
     def _take(self, number: int, line: str) -> None:
         try:
-            fields = json.loads(line)
+            fields = read_json(line)
             if not self.device:
                 if fields["format"] != VERSION:
                     raise HarnessError(f"{self.path}: a baseline of format {fields['format']}; expected {VERSION}")
@@ -63,9 +65,13 @@ class Baseline:
                 return
             test = fields.pop("test")
             sizes = {name.removesuffix("_bytes"): size for name, size in fields.items()}
-            if sizes.keys() - MEMORY_NAMES.keys() or not all(type(size) is int for size in sizes.values()):
+            if (
+                not isinstance(test, str)
+                or sizes.keys() - MEMORY_NAMES.keys()
+                or not all(type(size) is int for size in sizes.values())
+            ):
                 raise ValueError
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise HarnessError(f"{self.path}:{number}: expected a line of a baseline, as --tt-memory-update writes") from None
         if test in self.tests:
             raise HarnessError(f"{self.path}:{number}: {test} has an earlier line")

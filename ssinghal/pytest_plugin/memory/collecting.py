@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ssinghal.core.files import write_whole
-from ssinghal.errors import HarnessError
+from ssinghal.errors import HarnessError, visible
 from ssinghal.pytest_plugin.memory.baseline import Baseline
 from ssinghal.pytest_plugin.memory.figures import Figures
 from ssinghal.pytest_plugin.memory.journal import read_journals
@@ -84,7 +84,7 @@ class Collector:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("device memory")
         for line in [*summary(self._figures, self._settings.top), *self._crashes(), *self._notes]:
-            terminalreporter.write_line(line)
+            terminalreporter.write_line(visible(line))
         if self._keeps:
             terminalreporter.write_line(f"recorded in {self._folder}")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.core.tensors import format_bytes
+from ssinghal.core.verdict import Status, Verdict, sentence
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.pytest_plugin.memory.figures import MEMORY_NAMES, Figures, shown
 from ssinghal.pytest_plugin.memory.marks import Budget, ExpectedOom, Marks

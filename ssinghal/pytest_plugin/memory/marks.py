@@ -11,7 +11,7 @@ import pytest
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.parsing import one_of, size_in_bytes
-from ssinghal.core.record import Resource
+from ssinghal.core.verdict import Resource
 from ssinghal.errors import InvalidCase
 
 

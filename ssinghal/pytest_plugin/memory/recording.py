@@ -150,7 +150,7 @@ class Recording:
         try:
             record = json.loads(line)
             self._replay.read(record)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             self._lost = f"the recording stopped: a record cannot be read: {error!r}"
             return
         if record["k"] == "lost":

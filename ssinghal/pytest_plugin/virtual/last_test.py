@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ssinghal.core.files import read_limited
+from ssinghal.errors import visible
+
 
 class LastTest:
     """One line per test that starts; the file goes when pytest ends by itself. Needs pytest's cache."""
@@ -21,8 +24,10 @@ class LastTest:
 
     def _read(self) -> str:
         """Returns the test in which the process of the run before ended, empty where that ended by itself."""
-        lines = self._path.read_text().splitlines() if self._path is not None and self._path.exists() else []
-        return lines[-1] if lines else ""
+        if self._path is None or not self._path.is_file():
+            return ""
+        lines = read_limited(self._path).decode(errors="replace").splitlines()
+        return visible(lines[-1]) if lines else ""
 
     def pytest_report_header(self) -> list[str]:
         if not self.of_run_before:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ssinghal.core.record import Resource, Status, Verdict, sentence
 from ssinghal.core.tensors import TextEnum
+from ssinghal.core.verdict import Resource, Status, Verdict, sentence
 from ssinghal.device.error_patterns import lacks_devices, translate_error
 from ssinghal.pytest_plugin.virtual.comparisons import is_of_suite
 from ssinghal.pytest_plugin.virtual.read_backs import ReadBacks

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from _pytest.junitxml import xml_key
 
+from ssinghal.errors import visible
 from ssinghal.pytest_plugin.virtual.outcome import Judgement, Outcome, judge
 from ssinghal.pytest_plugin.virtual.unskip import UNSKIPPED
 from ssinghal.pytest_plugin.virtual.values import READ_BACKS
@@ -123,17 +124,17 @@ class OutcomeReporter:
         if counts:
             terminalreporter.write_line(", ".join(f"{counts[outcome]:,} {outcome}" for outcome in Outcome if counts[outcome]))
         for module, why in self._not_collected.items():
-            terminalreporter.write_line(f"not collected, {why}  {module}")
+            terminalreporter.write_line(visible(f"not collected, {why}  {module}"))
         for outcome in _LISTED:
             for nodeid, properties in self._properties.items():
                 if properties[OUTCOME] == outcome.value:
                     reason = f": {properties[REASON]}" if properties.get(REASON) else ""
-                    terminalreporter.write_line(f"{outcome}  {nodeid}{reason}")
+                    terminalreporter.write_line(visible(f"{outcome}  {nodeid}{reason}"))
         unskipped = {nodeid: some for nodeid, some in self._properties.items() if UNSKIPPED in some}
         if unskipped:
             terminalreporter.section("tests skipped for lack of memory, run nevertheless")
             for nodeid, properties in unskipped.items():
-                terminalreporter.write_line(f"{_fits_now(properties)}  {nodeid} (skipped: {properties[UNSKIPPED]})")
+                terminalreporter.write_line(visible(f"{_fits_now(properties)}  {nodeid} (skipped: {properties[UNSKIPPED]})"))
 
 
 def _fits_now(properties: dict[str, Any]) -> str:

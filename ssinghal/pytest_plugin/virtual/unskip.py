@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from _pytest.skipping import evaluate_skip_marks
 
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.device.error_patterns import translate_error
+from ssinghal.errors import visible
 from ssinghal.pytest_plugin.virtual.skip_reasons import speaks_of_memory
 
 UNSKIPPED = "tt_unskipped"  # property of a test's report: the reason for which it would be skipped
@@ -63,7 +64,7 @@ class Unskipper:
                 f"{count} skipped by pytest.skip(…, allow_module_level=True) for lack of memory: not run"
             )
         for module, reason in self._modules.items():
-            terminalreporter.write_line(f"a module stays skipped for lack of memory: {reason}  {module}")
+            terminalreporter.write_line(visible(f"a module stays skipped for lack of memory: {reason}  {module}"))
 
     def note(self, reason: str) -> None:
         """Adds the reason to the report of the test that runs."""

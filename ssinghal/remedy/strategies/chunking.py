@@ -7,8 +7,8 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Resource
 from ssinghal.core.tensors import MAX_RANK, TILE_EDGE, BufferType, Layout, ceil_div
+from ssinghal.core.verdict import Resource
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.binding import BoundCall, bind
 from ssinghal.operators.dim_rule import Axes
@@ -17,7 +17,7 @@ from ssinghal.remedy.config_changes import without_program
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import cuts, piece_case
 from ssinghal.remedy.strategies.count_search import smallest_count
-from ssinghal.remedy.strategies.placement import Strategy, StrategyResult, StrategySearch, why_not
+from ssinghal.remedy.strategies.strategy import Strategy, StrategyResult, StrategySearch, why_not
 from ssinghal.remedy.trial import Impact, RewriteName, Trial, TrialResult
 
 MAX_PIECES = 1024

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Resource
+from ssinghal.core.verdict import Resource
 from ssinghal.operators import families
 from ssinghal.remedy.config_changes import (
     CONV_CONFIG,
@@ -20,7 +20,7 @@ from ssinghal.remedy.config_changes import (
     without_program,
 )
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.strategies.placement import Strategy, StrategySearch, first_that_works
+from ssinghal.remedy.strategies.strategy import Strategy, StrategySearch, first_that_works
 from ssinghal.remedy.trial import Impact
 
 PROGRAMS = (Resource.CIRCULAR_BUFFER, Resource.CLASH)

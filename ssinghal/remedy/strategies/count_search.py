@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from ssinghal.remedy.strategies.placement import why_not
+from ssinghal.remedy.strategies.strategy import why_not
 from ssinghal.remedy.trial import Trial, TrialResult
 
 

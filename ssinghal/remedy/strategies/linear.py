@@ -14,7 +14,7 @@ from ssinghal.operators.operator_info import Attrs
 from ssinghal.remedy.config_changes import ACTIVATION, CONV_CONFIG
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Params, Rewrite, RewriteBackend
-from ssinghal.remedy.strategies.placement import Strategy, StrategyResult, StrategySearch, why_not
+from ssinghal.remedy.strategies.strategy import Strategy, StrategyResult, StrategySearch, why_not
 from ssinghal.remedy.trial import Impact, RewriteName
 
 (CONVOLUTION,) = named("convolution")

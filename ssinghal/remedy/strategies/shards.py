@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from ssinghal.core.case import OutputMemory, Placement
 from ssinghal.core.memory_config import MemoryRequest, Sharding
-from ssinghal.core.record import Resource
 from ssinghal.core.tensors import BufferType, ShardKind
+from ssinghal.core.verdict import Resource
 from ssinghal.errors import InvalidCase
 from ssinghal.remedy.placements import interleaved, with_operands
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.strategies.placement import Strategy, StrategyResult, StrategySearch, once
+from ssinghal.remedy.strategies.strategy import Strategy, StrategyResult, StrategySearch, once
 from ssinghal.remedy.trial import Impact
 
 KINDS = (ShardKind.HEIGHT, ShardKind.BLOCK, ShardKind.WIDTH)

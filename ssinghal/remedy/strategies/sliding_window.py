@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Resource
 from ssinghal.core.tensors import TILE_EDGE, BufferType
+from ssinghal.core.verdict import Resource
 from ssinghal.operators import named
 from ssinghal.operators.convolution import TUNING
 from ssinghal.operators.operator_info import pair
@@ -18,7 +18,7 @@ from ssinghal.remedy.config_changes import without_blocks
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Params, Rewrite, RewriteBackend, cuts, in_dram
 from ssinghal.remedy.strategies.count_search import CountResult, smallest_count
-from ssinghal.remedy.strategies.placement import Strategy, StrategyResult, StrategySearch, once
+from ssinghal.remedy.strategies.strategy import Strategy, StrategyResult, StrategySearch, once
 from ssinghal.remedy.trial import Impact, RewriteName, Trial, TrialResult
 
 MAX_SLICES = 256

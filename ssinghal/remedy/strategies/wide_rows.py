@@ -9,23 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Resource
 from ssinghal.core.tensors import TILE_EDGE, format_shape
+from ssinghal.core.verdict import Resource
 from ssinghal.operators import families, named
 from ssinghal.operators.operator_info import Attrs, normal_dim
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Params, Rewrite, RewriteBackend, pieces_apart
 from ssinghal.remedy.strategies.chunking import Cut, cuts_of
 from ssinghal.remedy.strategies.count_search import smallest_count
-from ssinghal.remedy.strategies.placement import (
-    LAYOUT_CHANGES,
-    Strategy,
-    StrategyResult,
-    StrategySearch,
-    first_that_works,
-    rearranged,
-    why_not,
-)
+from ssinghal.remedy.strategies.form import LAYOUT_CHANGES, rearranged
+from ssinghal.remedy.strategies.strategy import Strategy, StrategyResult, StrategySearch, first_that_works, why_not
 from ssinghal.remedy.trial import Impact, RewriteName, Trial
 
 (PAD,) = named("constant_pad_nd")

@@ -20,17 +20,24 @@ function changesPanel(group) {
             title,
             worse,
             here.filter(([one]) => one === kind),
+            moreChanges(kind, group),
           ),
         )
       : el("p.empty", "No verdict and no size has changed."),
   );
 }
 
-function changesOf(kind, title, worse, changes) {
+/** Returns how many changes of a kind the page of a large run leaves out. */
+function moreChanges(kind, group) {
+  return sum((DATA.changes.more || []).filter(([one, setting]) => one === kind && setting === group.setting).map(([, , more]) => more));
+}
+
+function changesOf(kind, title, worse, changes, more) {
+  const all = changes.length + more;
   return el(
     "details",
     { class: `changes ${worse ? "bad" : ""}`, open: worse },
-    el("summary", el("b", count(changes.length)), ` ${kind}: ${title}`),
+    el("summary", el("b", count(all)), ` ${kind}: ${title}`),
     el(
       "ul.rows.tall",
       changes
@@ -43,7 +50,7 @@ function changesOf(kind, title, worse, changes) {
           ),
         ),
     ),
-    changes.length > PAGE_ROWS && el("p.hint", `and ${count(changes.length - PAGE_ROWS)} more: ssinghal compare lists all`),
+    all > PAGE_ROWS && el("p.hint", `and ${count(all - PAGE_ROWS)} more: ssinghal compare lists all`),
   );
 }
 

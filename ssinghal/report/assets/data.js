@@ -9,16 +9,18 @@ function groupOf(setting) {
   return DATA.groups.find((group) => group.setting === setting) || DATA.groups[0];
 }
 
-/** Returns a promise of all cases of a group, in the run's order. */
-function casesOf(group) {
+/** Returns a promise of all cases of a group, in the run's order; of a large run, of those that the view needs. */
+function casesOf(group, view) {
+  if (group.index) return neededCases(group, view);
   if (!DECODED.has(group)) DECODED.set(group, unpacked(group.cases, "cases").then(decode));
   return DECODED.get(group);
 }
 
 /** Decodes what else the state needs: the tensors of all cases for the view of padding, and all of a selected case. */
 async function load(group, cases, view) {
-  const item = state.case && findCase(cases, state.case);
+  const item = state.case && chosenCase(group, cases);
   if (!item && view !== "padding") return;
+  if (group.index) return loadDetails(group, view === "padding" ? cases : [item]);
   await loadedOnce(group, "tensors", () => unpacked(group.tensors, "tensors").then((part) => addTensors(part, cases)));
   if (!item) return;
   const place = Math.floor(item.index / group.detailCases);
@@ -30,6 +32,11 @@ function loadedOnce(group, place, start) {
   const parts = LOADED.get(group);
   if (!parts.has(place)) parts.set(place, start());
   return parts.get(place);
+}
+
+/** Returns the case that the state selects; undefined if there is none. */
+function chosenCase(group, cases) {
+  return findCase(group.index ? loadedCases(group) : cases, state.case);
 }
 
 /** Returns the case of `op:key`, or of a key; undefined if there is none. */

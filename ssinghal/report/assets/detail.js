@@ -3,8 +3,11 @@
 function detailPanel(item, group) {
   const close = link({ case: "" }, "✕", { class: "close", "aria-label": "close this case", "data-focus": "close" });
   if (!item) {
-    return [el("header", el("h2", "No such case"), close), el("p", `This run has no case ${state.case} in ${group.setting}.`)];
+    const lost = group.index ? lostTexts(group) : [];
+    const text = `This run has no case ${state.case} in ${group.setting}.`;
+    return [el("header", el("h2", lost.length ? "Not loaded" : "No such case"), close), lost.length ? lost : el("p", text)];
   }
+  if (!item.bars) return [el("header", el("h2", el("span.op", item.op)), close), el("p.verdict", badge(item)), lostTexts(group)];
   return [
     el("header", el("h2", el("span.op", item.op), " ", el("span.mono", item.shape)), close),
     el("p.verdict", badge(item), " ", item.status === "fits" && !item.message ? null : el("span", item.sentence)),

@@ -70,7 +70,7 @@ function callsOf(item) {
 }
 
 /** Builds the filters of a group; showFilters sets their values. */
-function buildFilters(form, cases) {
+function buildFilters(form, group, cases) {
   const search = el("input", {
     type: "search",
     name: "q",
@@ -81,7 +81,7 @@ function buildFilters(form, cases) {
     oninput: (event) => go({ q: event.target.value }, true),
   });
   const selects = Object.entries(SELECTS).map(([name, select]) =>
-    el("label.field", el("span", select.title), chooser(name, select, cases)),
+    el("label.field", el("span", select.title), chooser(name, select, countsOf(group, cases, name))),
   );
   const more = el(
     "details.more",
@@ -93,9 +93,15 @@ function buildFilters(form, cases) {
   form.onsubmit = (event) => event.preventDefault();
 }
 
-function chooser(name, { title, values, name: nameOf = (value) => value }, cases) {
+/** Returns the number of cases of a group by the values of a filter. */
+function countsOf(group, cases, name) {
+  if (group.index) return new Map(indexOf(group).counts[name]);
   const counts = new Map();
-  for (const item of cases) for (const value of new Set(values(item))) if (value) counts.set(value, (counts.get(value) || 0) + 1);
+  for (const item of cases) for (const value of new Set(SELECTS[name].values(item))) if (value) counts.set(value, (counts.get(value) || 0) + 1);
+  return counts;
+}
+
+function chooser(name, { name: nameOf = (value) => value }, counts) {
   const options = [...counts].sort(([one], [other]) => (one < other ? -1 : 1));
   return el(
     "select",
@@ -105,8 +111,8 @@ function chooser(name, { title, values, name: nameOf = (value) => value }, cases
   );
 }
 
-/** Shows the state's values in the filters, and the number of cases that pass. */
-function showFilters(form, shown, cases) {
+/** Shows the state's values in the filters, and the number of cases that pass out of `total`. */
+function showFilters(form, shown, total) {
   const search = form.elements.q;
   if (search.value !== state.q) search.value = state.q;
   for (const name of Object.keys(SELECTS)) {
@@ -130,7 +136,7 @@ function showFilters(form, shown, cases) {
   form
     .querySelector(".found")
     .replaceChildren(
-      el("span", set.length ? `${count(shown.length)} of ${plural(cases.length, "case")}` : plural(cases.length, "case")),
+      el("span", set.length ? `${count(shown.length)} of ${plural(total, "case")}` : plural(total, "case")),
       ...chips,
       ...(set.length ? [link(unfiltered(), "clear filters", { class: "clear" })] : []),
     );

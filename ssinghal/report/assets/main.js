@@ -39,7 +39,7 @@ async function draw() {
   MAIN.setAttribute("aria-busy", "true");
   const group = groupOf(state.set);
   const view = viewsOf(group).includes(state.view) ? state.view : DEFAULTS.view;
-  const cases = await casesOf(group);
+  const cases = await casesOf(group, view);
   await load(group, cases, view);
   if (own !== latest) return;
   drawState(group, cases, view);
@@ -52,15 +52,17 @@ function viewsOf(group) {
 }
 
 function drawState(group, cases, view) {
-  if (builtFor !== group) buildFilters(FORM, cases);
+  if (builtFor !== group) buildFilters(FORM, group, cases);
   builtFor = group;
   const focused = document.activeElement && document.activeElement.dataset.focus;
   const shown = filtered(cases);
   drawHead(group);
   drawTabs(view, group);
-  showFilters(FORM, shown, cases);
+  showFilters(FORM, shown, totalOf(group, cases));
   VIEW.setAttribute("aria-labelledby", `tab-${view}`);
-  VIEW.replaceChildren(...[VIEWS[view](shown, group, cases)].flat(Infinity).filter(Boolean));
+  const content = () => (choosesFirst(group) ? operatorsPanel(group) : VIEWS[view](shown, group, cases));
+  const parts = opensOnSummary(group, view) ? summaryView(group) : [loadedNote(group, view), content()];
+  VIEW.replaceChildren(...parts.flat(Infinity).filter(Boolean));
   drawCase(cases, group, focused);
   if (drawn.view !== undefined && drawn.view !== state.view) window.scrollTo(0, 0);
   if (focused && focused !== "close") refocus(focused);
@@ -150,7 +152,7 @@ function drawCase(cases, group, focused) {
   document.body.classList.toggle("chosen", Boolean(name));
   const same = drawn.case === name && drawn.set === state.set;
   const { scrollTop } = CASE;
-  CASE.replaceChildren(...(name ? detailPanel(findCase(cases, name), group).flat(Infinity).filter(Boolean) : []));
+  CASE.replaceChildren(...(name ? detailPanel(chosenCase(group, cases), group).flat(Infinity).filter(Boolean) : []));
   CASE.scrollTop = same ? scrollTop : 0;
   if (same) return;
   if (name && !drawn.case) opener = focused;

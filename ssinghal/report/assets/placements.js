@@ -2,6 +2,7 @@
 
 function placementsView(shown, group) {
   const { memories, models } = group.placements;
+  if (group.index) return models.map((model) => placementPanel(model, memories));
   const names = new Set(shown.map((item) => item.name));
   const passing = models
     .filter(({ catalog }) => !state.catalog || state.catalog === catalog)
@@ -25,7 +26,7 @@ function placementPanel(model, memories) {
         ),
       ),
     ]),
-    sortedTable({ columns: placementColumns(memories), rows, order: "-calls", label: `Calls of ${title}` }),
+    rows.length > 0 && sortedTable({ columns: placementColumns(memories), rows, order: "-calls", label: `Calls of ${title}` }),
   );
 }
 

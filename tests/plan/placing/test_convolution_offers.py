@@ -14,8 +14,8 @@ from torch.nn import functional as F  # noqa: E402
 
 from ssinghal.core.boards import load_board  # noqa: E402
 from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, ShardKind, ShardSpec  # noqa: E402
-from ssinghal.core.record import Resource, Status  # noqa: E402
 from ssinghal.core.tensors import DType, Layout  # noqa: E402
+from ssinghal.core.verdict import Resource, Status  # noqa: E402
 from ssinghal.device.modes import choose_device  # noqa: E402
 from ssinghal.plan.axis_layout import AxisLayout  # noqa: E402
 from ssinghal.plan.executor import PlanTask  # noqa: E402

@@ -6,8 +6,8 @@ import pytest
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, Orientation, ShardKind, ShardSpec
-from ssinghal.core.record import DecidedBy, Status, Verdict
 from ssinghal.core.tensors import DType, Layout
+from ssinghal.core.verdict import DecidedBy, Status, Verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.placement import DRAM, L1, Form, Held, Outcome, StepChoice, Traffic, frozen

@@ -11,9 +11,9 @@ import pytest
 from ssinghal.capture.trace import Step, Trace, Value, ValueKind
 from ssinghal.core.boards import load_board
 from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, Sharding, ShardKind, ShardSpec
-from ssinghal.core.record import Status
 from ssinghal.core.sharding import complete, memory_request
 from ssinghal.core.tensors import DType, Layout, TensorSpec
+from ssinghal.core.verdict import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.lowering import planned_steps

@@ -12,9 +12,9 @@ import pytest
 from ssinghal.capture.trace import ValueKind
 from ssinghal.core.boards import load_board
 from ssinghal.core.memory_config import BufferType, Sharding, ShardKind
-from ssinghal.core.record import Resource, Status
 from ssinghal.core.sharding import complete
 from ssinghal.core.tensors import TensorSpec
+from ssinghal.core.verdict import Resource, Status
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.plan.lowering import planned_steps
 from ssinghal.plan.placed_result import Moved, PlacementReport
 from ssinghal.plan.placement import DRAM, L1, StepChoice, frozen

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ssinghal.core.record import Status, Verdict
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.plan.placement import DRAM, IN_DRAM, L1, Held, Outcome, StepChoice, Traffic
 from ssinghal.plan.placing.search import Found, Limits, NoPlacement, Search, StepNode, search
 from tests.plan.placing.test_search_exhaustive import arithmetic, wild

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, ShardKind, ShardSpec
-from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import DType, Layout
+from ssinghal.core.verdict import Status, Verdict
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.placement import DRAM, L1, Form, Held, Outcome, StepChoice, Traffic
 from ssinghal.plan.placing.search import StepNode

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ssinghal.capture.trace import read_trace
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.plan.planner import Boards, PlanSettings
 from ssinghal.plan.planner import plan as plan_of
 from ssinghal.plan.policy import find_policy

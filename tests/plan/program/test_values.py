@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ssinghal.core.record import Status  # noqa: E402
+from ssinghal.core.verdict import Status  # noqa: E402
 from ssinghal.device.modes import choose_device  # noqa: E402
 from ssinghal.plan.planner import Boards, PlanSettings, plan  # noqa: E402
 from ssinghal.plan.policy import POLICIES, Rewrite, find_policy  # noqa: E402

@@ -1,0 +1,43 @@
+"""JSON that others wrote: numbers of 64 bits, and no deeper nesting than Python's parser takes."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+_INTEGER_MAX = 2**64  # of the absolute value, exclusive
+_DIGITS = 21  # of it, and a sign
+# What may be beyond that, or beyond what a float holds. Only texts that match are read with checks, which take a call a number.
+_LARGE = re.compile(r"\d{19}|[eE]\+?\d{3}")
+
+
+def read_json(text: str) -> Any:
+    """Returns the value of a JSON text.
+
+    Raises:
+        ValueError: It is no JSON, is nested too deep, or has NaN, an infinity or an integer beyond 64 bits.
+    """
+    try:
+        if _LARGE.search(text):
+            return json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_no_number)
+        return json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _integer(text: str) -> int:
+    if len(text) > _DIGITS or abs(value := int(text)) >= _INTEGER_MAX:
+        raise ValueError(f"an integer of {len(text)} characters is beyond 64 bits")
+    return value
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text[:20]} is beyond a float of 64 bits")
+    return value
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")

@@ -1,0 +1,178 @@
+"""Joins the runs of parts of a selection into one run, after checking that each case is in exactly one of them.
+
+Records are read and written line by line, so that the memory that this takes does not grow with them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ssinghal.core.case_sets import CaseDigest, Identity, Shard
+from ssinghal.core.record import Record
+from ssinghal.core.run_info import RunInfo
+from ssinghal.core.versions import new_run_id
+from ssinghal.errors import HarnessError
+from ssinghal.runs.folders import read_head
+from ssinghal.runs.latest import hidden_until_complete
+from ssinghal.runs.line_files import RECORDS, blocks, lines_file
+from ssinghal.runs.one_device import check_device
+from ssinghal.runs.parsing import record_or_loss
+from ssinghal.runs.run_differences import differences
+from ssinghal.runs.writer import RunFolder
+
+NAMED = 5  # of the cases that are wrong
+
+
+class NotTheSelection(HarnessError):
+    """Cases of the selection are in none of the runs. ``present``: those that are in one."""
+
+    def __init__(self, text: str, present: frozenset[Identity]) -> None:
+        super().__init__(text)
+        self.present = present
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run that is to be merged: its folder, and what its ``run.json`` holds."""
+
+    path: Path
+    info: RunInfo
+
+    @classmethod
+    def of(cls, path: Path) -> Part:
+        """Reads the head of a run.
+
+        Raises:
+            HarnessError: It is no folder of a run, or the run did not end, or not of itself.
+        """
+        info = read_head(path)
+        run = f"run {info.run} ({path})"
+        if info.finished and info.selected == 0:  # where nothing is collected, nothing is known of the selection either
+            return cls(path, info)
+        if not info.selection_sha256 or info.selected is None:
+            raise HarnessError(f"{run}: made by a version that did not state which cases it selected: run it again")
+        if info.finished is None or info.unreached:
+            raise HarnessError(f"{run}: {info.interruption or 'it did not end'}; {cls(path, info).remedy}")
+        return cls(path, info)
+
+    @property
+    def remedy(self) -> str:
+        """What gives the run the records that it lacks."""
+        first = f"ssinghal run --resume {self.path}" if "catalogs" in self.info.options else "its tests again"
+        return f"complete it first: {first}"
+
+    def records(self) -> Iterator[tuple[Record, bytes]]:
+        """Yields each record with its line.
+
+        Raises:
+            HarnessError: The file cannot be read; a line is not a complete record, or one of a newer version or another device.
+        """
+        path = lines_file(self.path) or self.path / RECORDS
+        for block in blocks(path):
+            for number, _, line in block.lines():
+                if not line:  # after the end of the last one
+                    continue
+                record = record_or_loss(line, path, number, last=False)
+                if not isinstance(record, Record):
+                    raise HarnessError(f"{path}:{number}: not a complete record; {self.remedy}")
+                check_device(record, self.info.device, f"{path}:{number}")
+                yield record, line
+
+
+def parts_of(paths: Sequence[Path]) -> list[Part]:
+    """Returns the parts of one selection that can be merged, judged by what their ``run.json`` holds.
+
+    Raises:
+        HarnessError: One cannot be, or they differ in what selected or answered their cases; one line.
+    """
+    parts = [Part.of(path) for path in paths]
+    twice = [run for run, times in Counter(part.info.run for part in parts).items() if times > 1]
+    if twice:
+        raise HarnessError(f"run {twice[0]} is given twice")
+    some = [part for part in parts if part.info.selection_sha256]
+    if not some:
+        raise HarnessError(f"run {parts[0].info.run}: no case was selected: nothing to merge")
+    for part in some[1:]:
+        if found := differences(some[0].info, part.info):
+            raise HarnessError(f"{some[0].path} and {part.path} cannot be merged: {'; '.join(found)}")
+    return some
+
+
+def check_union(parts: Sequence[Part]) -> None:
+    """Raises HarnessError unless the records of the parts are the selection, each case once; ``NotTheSelection`` where some are
+    missing."""
+    digest = CaseDigest()
+    for part in parts:
+        before = digest.cases
+        for record, _ in part.records():
+            digest.add((record.op, record.key))
+        if (cases := digest.cases - before) != part.info.selected:
+            raise HarnessError(
+                f"run {part.info.run}: {cases:,} records for {part.info.selected or 0:,} selected cases; {part.remedy}"
+            )
+    first = parts[0].info
+    if digest.hexdigest() != first.selection_sha256:
+        _explain(parts, first.selected_of_all or 0)
+
+
+def _explain(parts: Sequence[Part], of_all: int) -> None:
+    """Raises the error of parts that are not the selection, which takes memory for the name of each case."""
+    run_of: dict[Identity, str] = {}
+    for part in parts:
+        for record, _ in part.records():
+            other = run_of.setdefault((record.op, record.key), part.info.run)
+            if other != part.info.run:
+                raise HarnessError(f"{record.op} {record.id} is in two runs: {other} and {part.info.run}")
+    missing = of_all - len(run_of)
+    if missing <= 0:
+        raise HarnessError(f"{len(run_of):,} cases are in the runs, which are not the {of_all:,} that were selected")
+    lacking = _lacking([part.info.shard for part in parts])
+    shards = f" (shard{'s' * (', ' in lacking)} {lacking})" if lacking else ""
+    raise NotTheSelection(f"{missing:,} of {of_all:,} selected cases are in none of the runs{shards}", frozenset(run_of))
+
+
+def _lacking(shards: Sequence[str]) -> str:
+    """Returns the parts that are not among ``shards``, where these are of the same number of parts."""
+    given = [Shard.parse(text) for text in shards if text]
+    if len(given) < len(shards) or len({shard.of for shard in given}) != 1:
+        return ""
+    lacking = sorted(set(range(1, given[0].of + 1)) - {shard.number for shard in given})
+    return ", ".join(str(Shard(number, given[0].of)) for number in lacking[:NAMED]) + (", …" if len(lacking) > NAMED else "")
+
+
+def merged(parts: Sequence[Part], results: Path, command: str) -> tuple[RunFolder, list[str]]:
+    """Writes the records of the parts, which ``check_union`` has checked, into a new run in ``results``, and returns its folder
+    and the lines of its summary. Nothing is left of a run that could not be completed. ``command``: the command line.
+
+    Raises:
+        HarnessError: It cannot be written.
+    """
+    first = parts[0].info
+    info = replace(
+        first,
+        run=new_run_id(),
+        started=min(part.info.started for part in parts),
+        command=command,
+        options={name: None if name == "shard" else value for name, value in first.options.items()},
+        selected=first.selected_of_all,
+        finished=None,
+        totals={},
+        shard="",
+        merged=tuple(part.info.run for part in parts),
+        resumed=(),
+    )
+    try:
+        with hidden_until_complete(results, info.run) as hidden:
+            folder = RunFolder(hidden, info)
+            for part in parts:
+                for _, line in part.records():
+                    folder.append(json.loads(line))
+            lines = folder.close(info.selected or 0)
+    except OSError as error:
+        raise HarnessError(f"cannot write results to {results / info.run}: {error.strerror}") from error
+    folder.path = results / info.run
+    return folder, [*lines, *folder.index()]

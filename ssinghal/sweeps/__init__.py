@@ -1,0 +1,1 @@
+"""Sweeps: the same selection on several boards and releases."""
