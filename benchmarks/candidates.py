@@ -19,7 +19,7 @@ SETUP = """
     from ssinghal.diagnose.explanation import explain
     from ssinghal.diagnose.fingerprint import origin
     from ssinghal.diagnose.model import Failure
-    from ssinghal.core.record import Resource, Status, Verdict
+    from ssinghal.core.verdict import Resource, Status, Verdict
     buffer = Verdict(
         Status.OOM, Resource.L1_BUFFER, total_bytes=34_078_720, bytes_per_bank=532_480, banks=64, bank_bytes=1_362_816,
         allocated_bytes=1_064_960, free_bytes=297_856, largest_free_bytes=297_856,

@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.report.page import SCRIPTS, page
-from ssinghal.runs.reader import RECORDS, find_run, read_run, run_folders
+from ssinghal.runs.folders import find_run, run_folders
+from ssinghal.runs.line_files import RECORDS
+from ssinghal.runs.reader import read_run
 
 VIEWS = ("overview", "matrix", "cases", "models", "padding")
 TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"

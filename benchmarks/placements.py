@@ -34,7 +34,8 @@ from ssinghal.operators.binding import BoundCall, bind
 from ssinghal.render.markdown import code, table, text
 from ssinghal.report.placement_text import SHOWN
 from ssinghal.report.placement_view import ModelPlacements, Placed, PlacedCall, placement_views
-from ssinghal.runs.reader import case_of, read_run
+from ssinghal.runs.parsing import case_of
+from ssinghal.runs.reader import read_run
 
 # A built-in catalog, or the model and the input to capture.
 MODELS = {

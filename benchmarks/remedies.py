@@ -14,7 +14,7 @@ from collections import Counter
 
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalogs
-from ssinghal.core.record import Status
+from ssinghal.core.verdict import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.resident_buffers import live_set

@@ -84,7 +84,7 @@ START = """
     from tempfile import TemporaryDirectory
     from ssinghal.core.case import Placement
     from ssinghal.device.modes import choose_device
-    from ssinghal.device.session import Session, _import_ttnn
+    from ssinghal.device.session import Session, import_ttnn
     from ssinghal.device.virtual import apply_environment, environment_for
     from ssinghal.operators import make_case
     from ssinghal.runner.probe import probe
@@ -93,7 +93,7 @@ START = """
     with TemporaryDirectory() as scratch:
         choice = choose_device("virtual")
         apply_environment(environment_for(choice, Path(scratch)))
-        t = time.perf_counter(); _import_ttnn(WITH_TORCH); imported = time.perf_counter() - t
+        t = time.perf_counter(); import_ttnn(WITH_TORCH); imported = time.perf_counter() - t
         imported_mib = rss()
         t = time.perf_counter(); session = Session(choice, with_torch=WITH_TORCH); opened = time.perf_counter() - t
         probe(make_case("relu", ((1, 1, 32, 32),)), session)

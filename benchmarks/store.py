@@ -1,6 +1,7 @@
-"""Measures the speed and size of the run index with 100 runs of 10,000 records.
+"""Measures the speed and size of the run index with 100 runs of 10,000 records, or with two runs of very many.
 
     python benchmarks/store.py [RUN] [--runs 100] [--records 10000] [--folder DIR] [--json]
+    python benchmarks/store.py [RUN] --large 100000
 
 The runs are copies of RUN (default: results/latest) under new names, extended to that many records, in a temporary folder of
 about 3 GB that is removed afterwards. Every tenth run is of another release, and in each run one record in a hundred takes
@@ -98,15 +99,57 @@ def measure(results: Path) -> dict[str, Any]:
     return found
 
 
+def measure_large(source: Path, results: Path, records: int) -> list[str]:
+    """Indexes a run of ``records`` new outcomes and a run of the same ones, then shows the history of all adds of rank 4;
+    returns a line on each."""
+    make_large(source, results, records)
+    lines = []
+    for folder in sorted(path for path in results.iterdir() if path.is_dir()):
+        started, before = time.process_time(), time.perf_counter()
+        Store(results / STORE).index(folder)
+        cpu, wall = time.process_time() - started, time.perf_counter() - before
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        size = (results / STORE).stat().st_size / 2**20
+        lines.append(
+            f"{records:,} records: {cpu:.1f} s of processor time ({1e6 * cpu / records:.0f} us each), {wall:.1f} s; "
+            f"peak {peak} MiB; index {size:.0f} MiB"
+        )
+    command = [sys.executable, "-m", "ssinghal", "history", "add", "*,*,*,*", "--results", str(results)]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.count(b"\n")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    peak = used.ru_maxrss // 1024
+    lines.append(f"history of {printed:,} lines: {used.ru_utime + used.ru_stime:.1f} s of processor time; peak {peak} MiB")
+    return lines
+
+
+def make_large(source: Path, results: Path, records: int) -> None:
+    """Writes two runs that differ in their times alone, line by line."""
+    lines = [json.loads(line) for line in (source / "records.jsonl").read_text().splitlines()[:2000]]
+    info = json.loads((source / "run.json").read_text())
+    for day in ("01", "02"):
+        folder = results / f"202601{day}T000000.000000Z"
+        folder.mkdir()
+        with (folder / "records.jsonl").open("w") as file:
+            for number in range(records):
+                shared = {"run": folder.name, "key": f"{number:012x}", "duration_s": number / 1e6 + int(day)}
+                file.write(json.dumps({**lines[number % len(lines)], **shared}) + "\n")
+        described = {**info, "run": folder.name, "started": f"2026-01-{day}T00:00:00+00:00", "selected": records}
+        (folder / "run.json").write_text(json.dumps(described))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", nargs="?", type=Path, default=Path("results/latest"))
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--records", type=int, default=10_000)
+    parser.add_argument("--large", type=int, help="index two runs of so many records instead")
     parser.add_argument("--folder", type=Path, help="parent of the temporary folder")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        if given.large:
+            print("\n".join(measure_large(given.run, Path(folder), given.large)))
+            return
         make_runs(given.run, Path(folder), given.runs, given.records)
         found = measure(Path(folder))
     if given.json:

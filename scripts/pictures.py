@@ -261,12 +261,13 @@ def architecture() -> Drawing:
     top = 42
     for level in layers()[::-1]:
         width = (740 - 12 * (len(level) - 1)) / len(level)
-        height = 56 if len(level) == 1 else 72 if len(level) == 2 else 98
+        chars = int(width / 6.4)
+        height = 46 + 15 * max(len(textwrap.wrap(purpose(room), chars)) for room in level)
         for place, room in enumerate(level):
             left = round(10 + place * (width + 12), 1)
             drawing.box(left, top, round(width, 1), height, "box", 6)
             drawing.text(left + 12, top + 20, room, "title")
-            drawing.lines(left + 12, top + 38, purpose(room), int(width / 6.4))
+            drawing.lines(left + 12, top + 38, purpose(room), chars)
         top += height + 10
     drawing.height = top
     return drawing

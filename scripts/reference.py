@@ -102,51 +102,53 @@ def pytest_options() -> str:
 
 def catalog_schema() -> str:
     """The classes of a catalog file."""
-    from ssinghal.catalog import schema
+    from ssinghal.catalog import captured, counted, crossed, imported, placement_fields
 
     titles = {
-        schema.CrossedHead: "Shape sweep: top level, besides `origins` and `operators`",
-        schema.ShapeOrigin: "Shape sweep: an entry of `origins`",
-        schema.CrossedLine: "Shape sweep: a line of an operator",
-        schema.CountedLine: "Captured and imported catalog: what every line has",
-        schema.MoreModules: "`more` of a line",
-        schema.CapturedHead: "Captured catalog: top level, besides `ops`",
-        schema.Model: "Captured catalog: `model`",
-        schema.Input: "Captured catalog: `input`",
-        schema.Capture: "Captured catalog: `capture`",
-        schema.Counts: "Captured catalog: `counts`",
-        schema.CapturedLine: "Captured catalog: a line of an operator",
-        schema.ImportedHead: "Imported catalog: top level, besides `operators`",
-        schema.ImportedLine: "Imported catalog: a line of an operator (a shape sweep's, and these)",
-        schema.PlacementModel: "`placement` of a catalog",
-        schema.PlacementChange: "`placement` of a line",
-        schema.Oom: "`oom` of a line",
+        crossed.CrossedHead: "Shape sweep: top level, besides `origins` and `operators`",
+        crossed.ShapeOrigin: "Shape sweep: an entry of `origins`",
+        crossed.CrossedLine: "Shape sweep: a line of an operator",
+        counted.CountedLine: "Captured and imported catalog: what every line has",
+        counted.MoreModules: "`more` of a line",
+        captured.CapturedHead: "Captured catalog: top level, besides `ops`",
+        captured.Model: "Captured catalog: `model`",
+        captured.Input: "Captured catalog: `input`",
+        captured.Capture: "Captured catalog: `capture`",
+        captured.Counts: "Captured catalog: `counts`",
+        captured.CapturedLine: "Captured catalog: a line of an operator",
+        imported.ImportedHead: "Imported catalog: top level, besides `operators`",
+        imported.ImportedLine: "Imported catalog: a line of an operator (a shape sweep's, and these)",
+        placement_fields.PlacementModel: "`placement` of a catalog",
+        placement_fields.PlacementChange: "`placement` of a line",
+        crossed.Oom: "`oom` of a line",
     }
     return "\n\n".join(_class_table(cls, title) for cls, title in titles.items())
 
 
 def record_schema() -> str:
     """The classes of a line of records.jsonl, and of run.json."""
-    from ssinghal.core import record
+    from ssinghal.core import estimate, measured, record
     from ssinghal.core.case import ModuleCalls, Source
     from ssinghal.core.device_facts import DeviceFacts
     from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection, WorkingRemedy
+    from ssinghal.core.run_info import RunInfo
+    from ssinghal.core.verdict import Verdict
 
     titles = {
         record.RecordedCase: "A record: the call",
-        record.Verdict: "A record: the verdict",
+        Verdict: "A record: the verdict",
         record.Record: "A record: what was measured",
-        record.PlacedTensor: "An entry of `tensors`",
-        record.Usage: "`usage`",
-        record.Comparison: "`comparison`",
-        record.Estimate: "`estimate`",
-        record.EstimatedTensor: "An entry of `estimate.allocations`",
+        measured.PlacedTensor: "An entry of `tensors`",
+        measured.Usage: "`usage`",
+        measured.Comparison: "`comparison`",
+        estimate.Estimate: "`estimate`",
+        estimate.EstimatedTensor: "An entry of `estimate.allocations`",
         Source: "An entry of `sources`, with its first module as `module_path`",
         ModuleCalls: "An entry of `sources.modules`",
         RemedyOutcome: "`remedies`",
         WorkingRemedy: "An entry of `remedies.found`",
         StrategyRejection: "An entry of `remedies.refused`",
-        record.RunInfo: "`run.json`",
+        RunInfo: "`run.json`",
         DeviceFacts: "`device` of `run.json`",
     }
     return "\n\n".join(_class_table(cls, title) for cls, title in titles.items())
@@ -154,7 +156,7 @@ def record_schema() -> str:
 
 def statuses() -> str:
     """The values of ``status`` and of ``resource`` with their meanings."""
-    from ssinghal.core.record import Resource, Status
+    from ssinghal.core.verdict import Resource, Status
 
     tables = {"status": Status, "resource": Resource}
     return "\n\n".join(table([code(name), "meaning"], _members(kind)) for name, kind in tables.items())

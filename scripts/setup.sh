@@ -144,8 +144,31 @@ describe_extras() {
   esac
 }
 
+# Prints the pins of lock $1 that an environment with the extras $2 needs: the comment that ends a line names its extras.
+pins_of() {
+  sed -nE "/# ([a-z,]*,)?(base${2:+|${2//,/|}})(,|$)/p" "$1"
+}
+
+# install_packages .venv extras: of each package the archives whose hashes the lock has; nothing is resolved, nothing built.
+# LOCK_HASHES=no is for an index with builds of its own, such as torch for CPUs: versions of the lock, whatever their archives.
+install_packages() {
+  local venv=$1 extras=$2 lock pins
+  local pip=("$venv/bin/python" -m pip install)
+  lock=$(lock_of "$venv")
+  pins=$venv/requirements.txt
+  if [ "${LOCK_HASHES:-yes}" = no ]; then
+    sed -E 's/ --hash=[^ ]*//g; s/ #.*//' "$lock" >"$pins"
+    pip+=(--constraint "$pins")
+    "${pip[@]}" setuptools && "${pip[@]}" --no-build-isolation --editable "$root${extras:+[$extras]}"
+  else
+    pins_of "$lock" "$extras" >"$pins"
+    "${pip[@]}" --require-hashes --no-deps --only-binary :all: --requirement "$pins" &&
+      "${pip[@]}" --no-deps --no-index --no-build-isolation --editable "$root${extras:+[$extras]}"
+  fi
+}
+
 install_environment() {
-  local venv=$1 extras=$2 had python pip
+  local venv=$1 extras=$2 had python
   for had in $(extras_of "$venv" | sed 's/,/ /g'); do
     case ,$extras, in *",$had,"*) ;; *) extras+=${extras:+,}$had ;; esac
   done
@@ -157,8 +180,7 @@ install_environment() {
   echo "Installing into $venv with $python: $(describe_extras "$extras")" >&2
   rm -rf "$venv"
   "$python" -m venv --prompt ssinghal "$venv"
-  pip=("$venv/bin/python" -m pip install --constraint "$(lock_of "$venv")")
-  if ! { "${pip[@]}" setuptools && "${pip[@]}" --no-build-isolation --editable "$root${extras:+[$extras]}"; } >&2; then
+  if ! install_packages "$venv" "$extras" >&2; then
     echo "${0##*/}: pip could not install into $venv (its reason is above); no test was run" >&2
     exit 1
   fi

@@ -17,7 +17,10 @@ wheel=$(compgen -G "$work/dist/*.whl") # which build made from the sdist
 wc -c "$sdist" "$wheel"
 
 "$python" -m venv "$work/venv"
-"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint "$root/requirements.lock" "$wheel[virtual]"
+pins_of "$root/requirements.lock" virtual >"$work/pins.txt"
+"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: -r "$work/pins.txt"
+"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index "$wheel"
+"$work/venv/bin/python" -m pip check
 du -sm "$work/venv"
 
 cd "$work/empty"
