@@ -208,6 +208,15 @@ def test_a_program_with_a_loop_of_its_own_may_connect():
     assert stated == "no Dask scheduler at tcp://127.0.0.1:9 within 5 s: Connection refused"
 
 
+@pytest.mark.parametrize("dial_s", [1e-6, 1e-3, 0.05])
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tls://127.0.0.1:9"])
+def test_the_reason_is_the_system_s_when_the_last_attempt_was_cut(dial_s, address, monkeypatch):
+    monkeypatch.setattr("ssinghal.runner.cluster.link._DIAL_S", dial_s)
+    with pytest.raises(HarnessError) as stated, connected(address):
+        pass
+    assert str(stated.value) == f"no Dask scheduler at {address} within {CONNECT_S:g} s: Connection refused"
+
+
 def test_a_worker_is_no_scheduler(start, run, tmp_path):
     (tmp_path / "catalog.yaml").write_text(CATALOG)
     _, address = scheduler(start)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -163,8 +164,11 @@ def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) 
 
 def workers_of(pid: int) -> list[int]:
     """The device processes that this process has started."""
-    children = [child for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
-    return [int(child) for child in children if _is_worker(int(child))]
+    children = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended since
+            children += [int(child) for child in task.read_text().split()]
+    return [child for child in children if _is_worker(child)]
 
 
 def _is_worker(pid: int) -> bool:

@@ -8,6 +8,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,7 +17,7 @@ from typing import Any
 
 import dask
 from distributed import Client, Future, KilledWorker, LocalCluster
-from distributed.comm import CommClosedError, connect
+from distributed.comm import CommClosedError, connect, get_address_host_port
 from distributed.security import Security
 
 from ssinghal.core.closing import Closing
@@ -136,19 +137,31 @@ def connected(address: str) -> Iterator[Link]:
                 thread.submit(asyncio.run, asyncio.wait_for(_greeted(address), CONNECT_S)).result()
             client = Client(address, timeout=CONNECT_S, set_as_default=False)
         except (*_LOST, ValueError, TypeError, RuntimeError, ImportError) as error:
-            raise HarnessError(f"no Dask scheduler at {address} within {CONNECT_S:g} s: {_reason(error)}") from error
+            raise HarnessError(f"no Dask scheduler at {address} within {CONNECT_S:g} s: {_reason(address, error)}") from error
         with Link(client, address) as link:
             yield link
 
 
-def _reason(error: BaseException) -> str:
+def _reason(address: str, error: BaseException) -> str:
     """Returns the system's own words where there are some; Dask's are of the number of seconds that it tried."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
         cause = cause.__cause__
-    return next((line for line in str(error).splitlines() if line.strip()), "no answer")
+    # Dask keeps the outcome of its last attempt alone, which its own limit may have cut.
+    return _refused(address) or next((line for line in str(error).splitlines() if line.strip()), "no answer")
+
+
+def _refused(address: str) -> str | None:
+    """Returns why nothing connects to an address; None if something does, or nothing answers for a second."""
+    try:
+        socket.create_connection(get_address_host_port(address), timeout=1).close()
+    except OSError as error:
+        return error.strerror
+    except ValueError:  # a kind of address without host and port
+        pass
+    return None
 
 
 async def _greeted(address: str) -> None:
