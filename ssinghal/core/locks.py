@@ -153,9 +153,8 @@ def used_file(file: Path) -> Iterator[Path]:
     path = temporary_beside(file)
     held = None
     try:
-        with suppress(
-            OSError
-        ):  # whoever writes it finds out why it cannot be made; where nothing can be locked, nobody removes it
+        # Whoever writes it finds out why it cannot be made; where nothing can be locked, nobody removes it.
+        with suppress(OSError):
             held = FileLock(path, wait=True)
         yield path
     finally:

@@ -146,10 +146,14 @@ class Record(Verdict, RecordedCase):
     def standing_for(self, case: Case, **changes: Any) -> Record:
         """Returns the record of a case with the same key: an equal call, which may have another name and other sources.
         ``changes``: of further fields."""
-        own = replace(
-            self, op=case.name, id=case.id, listed_shape=case.listed_shape, sources=case.sources, altered=case.altered
-        )
-        return replace(own, **changes)
+        own = {
+            "op": case.name,
+            "id": case.id,
+            "listed_shape": case.listed_shape,
+            "sources": case.sources,
+            "altered": case.altered,
+        }
+        return replace(self, **{**own, **changes})
 
     @property
     def verdict(self) -> Verdict:

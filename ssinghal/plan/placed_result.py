@@ -12,7 +12,7 @@ from typing import Any
 from ssinghal.core.json_values import plain
 from ssinghal.core.tensors import Shape
 
-Part = tuple[int, int]  # how many of how many
+Share = tuple[int, int]  # how many of how many
 
 
 @dataclass(frozen=True)
@@ -195,8 +195,8 @@ class PlacementReport:
     failed_runs: tuple[FailedRun, ...] = ()
     moved: Moved | None = None
     port: Moved | None = None
-    steps_in_l1: Part = (0, 0)
-    bytes_in_l1: Part = (0, 0)
+    steps_in_l1: Share = (0, 0)
+    bytes_in_l1: Share = (0, 0)
     peak_bytes: int = 0
     peak_step: int = -1
     nowhere: Nowhere | None = None

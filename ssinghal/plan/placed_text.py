@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from ssinghal.errors import cut
-from ssinghal.plan.placed_result import Moved, NotChosen, Nowhere, Part, PlacementReport, ResultPlace, StepPlacement
+from ssinghal.plan.placed_result import Moved, NotChosen, Nowhere, PlacementReport, ResultPlace, Share, StepPlacement
 from ssinghal.render.tables import aligned, percent
 
 WIDTH = 120  # columns of a terminal
@@ -85,7 +85,7 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def _share(part: Part) -> str:
+def _share(part: Share) -> str:
     return percent(part[0] / part[1]) if part[1] else "none"
 
 

@@ -23,7 +23,7 @@ from ssinghal.core.locks import remove_left, temporaries, used_file
 from ssinghal.core.record import SCHEMA_VERSION
 from ssinghal.errors import HarnessError
 from ssinghal.runs.column_layout import LINE, TYPES, VERSION
-from ssinghal.runs.column_parts import Part, write_parts
+from ssinghal.runs.column_parts import BlockContents, write_parts
 from ssinghal.runs.duck import Duck, text
 from ssinghal.runs.line_files import blocks
 from ssinghal.runs.parsing import MAX_LOSSES, loss_text, more_losses
@@ -185,7 +185,7 @@ def _make(duck: Duck, lines: Path, file: Path, size: int, may_be_empty: bool) ->
     shutil.rmtree(parts)
 
 
-def _collected(parts: Iterable[Part]) -> tuple[int, tuple[tuple[int, str], ...], int]:
+def _collected(parts: Iterable[BlockContents]) -> tuple[int, tuple[tuple[int, str], ...], int]:
     read = more = 0
     losses: list[tuple[int, str]] = []
     for part in parts:

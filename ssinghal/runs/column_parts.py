@@ -30,7 +30,7 @@ _COLUMNS = ", ".join(f'"{name}": {text(kind)}' for name, kind in TYPES.items())
 
 
 @dataclass(frozen=True)
-class Part:
+class BlockContents:
     """What a block holds. ``losses``: number of a line, and why it is no record; ``more`` of them are not listed."""
 
     records: int
@@ -38,7 +38,7 @@ class Part:
     more: int
 
 
-def write_part(block: Block, path: Path, to: Path, duck: Duck) -> Part:
+def write_part(block: Block, path: Path, to: Path, duck: Duck) -> BlockContents:
     """Writes the columns of the records of a block to the Parquet file ``to``; no file if there is none.
 
     Raises:
@@ -71,10 +71,10 @@ def write_part(block: Block, path: Path, to: Path, duck: Duck) -> Part:
         )
         os.replace(written, to)
     rows.unlink()
-    return Part(records, tuple(losses), more)
+    return BlockContents(records, tuple(losses), more)
 
 
-def write_parts(blocks: Iterable[Block], path: Path, folder: Path, processes: int) -> Iterator[Part]:
+def write_parts(blocks: Iterable[Block], path: Path, folder: Path, processes: int) -> Iterator[BlockContents]:
     """Writes a Parquet file to ``folder`` for each block, and yields what they hold in the order of the blocks.
 
     Raises:
@@ -92,14 +92,14 @@ def write_parts(blocks: Iterable[Block], path: Path, folder: Path, processes: in
             for process in started:
                 idle.put(process)
 
-            def write(block: Block) -> Part:
+            def write(block: Block) -> BlockContents:
                 process = idle.get()
                 try:
                     return process.write(block, path, _part_file(folder, block))
                 finally:
                     idle.put(process)
 
-            waiting: deque[Future[Part]] = deque()
+            waiting: deque[Future[BlockContents]] = deque()
             for block in blocks:
                 waiting.append(threads.submit(write, block))
                 if len(waiting) > processes:
@@ -123,7 +123,7 @@ class _Process:
         command = [sys.executable, "-m", "ssinghal.runs.column_parts", str(folder)]
         self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 
-    def write(self, block: Block, path: Path, to: Path) -> Part:
+    def write(self, block: Block, path: Path, to: Path) -> BlockContents:
         head = {"number": block.number, "start": block.start, "bytes": len(block.data), "path": str(path), "to": str(to)}
         try:
             asked, answered = _pipes(self._child)
@@ -137,7 +137,7 @@ class _Process:
             raise HarnessError(answer["error"])
         if not answer:
             raise HarnessError(f"{path}: a process that counts its records ended early")
-        return Part(answer["records"], tuple((number, why) for number, why in answer["losses"]), answer["more"])
+        return BlockContents(answer["records"], tuple((number, why) for number, why in answer["losses"]), answer["more"])
 
     def close(self) -> None:
         self._child.kill()

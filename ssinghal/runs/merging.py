@@ -36,14 +36,14 @@ class NotTheSelection(HarnessError):
 
 
 @dataclass(frozen=True)
-class Part:
+class MergedPart:
     """A run that is to be merged: its folder, and what its ``run.json`` holds."""
 
     path: Path
     info: RunInfo
 
     @classmethod
-    def of(cls, path: Path) -> Part:
+    def of(cls, path: Path) -> MergedPart:
         """Reads the head of a run.
 
         Raises:
@@ -83,13 +83,13 @@ class Part:
                 yield record, line
 
 
-def parts_of(paths: Sequence[Path]) -> list[Part]:
+def parts_of(paths: Sequence[Path]) -> list[MergedPart]:
     """Returns the parts of one selection that can be merged, judged by what their ``run.json`` holds.
 
     Raises:
         HarnessError: One cannot be, or they differ in what selected or answered their cases; one line.
     """
-    parts = [Part.of(path) for path in paths]
+    parts = [MergedPart.of(path) for path in paths]
     twice = [run for run, times in Counter(part.info.run for part in parts).items() if times > 1]
     if twice:
         raise HarnessError(f"run {twice[0]} is given twice")
@@ -102,7 +102,7 @@ def parts_of(paths: Sequence[Path]) -> list[Part]:
     return some
 
 
-def check_union(parts: Sequence[Part]) -> None:
+def check_union(parts: Sequence[MergedPart]) -> None:
     """Raises HarnessError unless the records of the parts are the selection, each case once; ``NotTheSelection`` where some are
     missing."""
     digest = CaseDigest()
@@ -119,7 +119,7 @@ def check_union(parts: Sequence[Part]) -> None:
         _explain(parts, first.selected_of_all or 0)
 
 
-def _explain(parts: Sequence[Part], of_all: int) -> None:
+def _explain(parts: Sequence[MergedPart], of_all: int) -> None:
     """Raises the error of parts that are not the selection, which takes memory for the name of each case."""
     run_of: dict[Identity, str] = {}
     for part in parts:
@@ -144,7 +144,7 @@ def _lacking(shards: Sequence[str]) -> str:
     return ", ".join(str(Shard(number, given[0].of)) for number in lacking[:NAMED]) + (", …" if len(lacking) > NAMED else "")
 
 
-def merged(parts: Sequence[Part], results: Path, command: str) -> tuple[RunFolder, list[str]]:
+def merged(parts: Sequence[MergedPart], results: Path, command: str) -> tuple[RunFolder, list[str]]:
     """Writes the records of the parts, which ``check_union`` has checked, into a new run in ``results``, and returns its folder
     and the lines of its summary. Nothing is left of a run that could not be completed. ``command``: the command line.
 

@@ -56,7 +56,7 @@ class PlacedCounts:
 
 
 @dataclass(frozen=True)
-class Part:
+class SweepPart:
     """A board and a release (None: the installed one) of a sweep."""
 
     choice: DeviceChoice
@@ -111,11 +111,11 @@ class Sweep:
     incremental: bool = True
     cluster: Cluster | None = None
 
-    def answering(self, part: Part) -> Answering:
+    def answering(self, part: SweepPart) -> Answering:
         return Answering(part.choice, part.options, self.remedies, self.cluster)
 
     def run(
-        self, part: Part, count: Callable[[Record], None], note: Callable[[str], object], probes: Callable[[], None]
+        self, part: SweepPart, count: Callable[[Record], None], note: Callable[[str], object], probes: Callable[[], None]
     ) -> PartResult:
         """Runs one part. ``count`` gets the records as they come; ``note`` lines on lost workers of a cluster, which the
         summary of the run has as well, and on a run that is not indexed; ``probes`` is ``sweep``'s. An error that ends this
@@ -131,7 +131,7 @@ class Sweep:
 
     def _run(
         self,
-        part: Part,
+        part: SweepPart,
         result: PartResult,
         count: Callable[[Record], None],
         note: Callable[[str], object],
@@ -180,8 +180,8 @@ class Sweep:
 
 def parts_of(
     choices: Sequence[DeviceChoice], releases: Sequence[Release | None], options: Callable[[DeviceChoice], PoolOptions]
-) -> Iterator[Part]:
+) -> Iterator[SweepPart]:
     """Yields each board on each release, release by release."""
     for release in releases:
         for choice in choices:
-            yield Part(choice, replace(options(choice), release=release))
+            yield SweepPart(choice, replace(options(choice), release=release))

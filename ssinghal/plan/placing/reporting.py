@@ -16,9 +16,9 @@ from ssinghal.plan.placed_result import (
     Moved,
     NotChosen,
     Nowhere,
-    Part,
     PlacementReport,
     ResultPlace,
+    Share,
     StepPlacement,
 )
 from ssinghal.plan.placement import DRAM, Form
@@ -104,7 +104,7 @@ def moved_by(run: PlanResult) -> Moved:
     )
 
 
-def _part(results: Iterable[ResultPlace]) -> Part:
+def _part(results: Iterable[ResultPlace]) -> Share:
     sizes = [(result.total_bytes * result.stays, result.total_bytes) for result in results]
     return sum(staying for staying, _ in sizes), sum(size for _, size in sizes)
 

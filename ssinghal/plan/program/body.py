@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ssinghal.device.code_writer import RecordedCall, references
-from ssinghal.plan.program.functions import TOP, Part, parts_of
+from ssinghal.plan.program.functions import TOP, ModuleSteps, parts_of
 from ssinghal.plan.program.recording import Holding, RecordedStep, Recording
 from ssinghal.plan.program.residents import GEOMETRY, conv_constant
 from ssinghal.plan.program.text import Names, Settings, broken, identifier, quoted, sentence_lines, shared_name
@@ -100,7 +100,7 @@ class BodyWriter:
             final |= set(self._referred(part))
         return uses
 
-    def _referred(self, part: Part) -> Iterator[int]:
+    def _referred(self, part: ModuleSteps) -> Iterator[int]:
         for step in part.steps:
             for event in step.events:
                 if isinstance(event, Freed):
@@ -141,10 +141,12 @@ class BodyWriter:
     def _returned(self, position: int) -> list[int]:
         return [n for n in sorted(self._made(self.parts[position])) if n in self._uses[position]]
 
-    def _made(self, part: Part) -> set[int]:
+    def _made(self, part: ModuleSteps) -> set[int]:
         return {n for step in part.steps for event in step.events if isinstance(event, RecordedCall) for n in event.results}
 
-    def _function(self, position: int, part: Part, name: str, *, is_shared: bool, paths: Sequence[str] = ()) -> list[str]:
+    def _function(
+        self, position: int, part: ModuleSteps, name: str, *, is_shared: bool, paths: Sequence[str] = ()
+    ) -> list[str]:
         scope = _Scope(prefix=f"{part.path}." if is_shared else "")
         given = self._given(position)
         for count, number in enumerate(given):
@@ -183,7 +185,7 @@ class BodyWriter:
 
     # Statements ---------------------------------------------------------------------------------------------------------
 
-    def _statements(self, part: Part, scope: _Scope, indent: str) -> list[str]:
+    def _statements(self, part: ModuleSteps, scope: _Scope, indent: str) -> list[str]:
         lines: list[str] = []
         for step in part.steps:
             if not step.events:
@@ -198,7 +200,7 @@ class BodyWriter:
                     lines += self._call(part, step, event, scope, indent)
         return lines
 
-    def _call(self, part: Part, step: RecordedStep, call: RecordedCall, scope: _Scope, indent: str) -> list[str]:
+    def _call(self, part: ModuleSteps, step: RecordedStep, call: RecordedCall, scope: _Scope, indent: str) -> list[str]:
         kind = call.function.rpartition(".")[2]
         arguments = [self.settings.python(a, lambda n: self._name(n, scope)) for a in call.args]
         constant = conv_constant(self.settings, call.function, call.kwargs) if call.function in CONVOLUTIONS else ""
@@ -215,7 +217,7 @@ class BodyWriter:
         return broken(target, f"{call.function}({', '.join(arguments)})", indent)
 
     def _wanted(
-        self, part: Part, step: RecordedStep, call: RecordedCall, number: int, kind: str, is_result: bool, scope: _Scope
+        self, part: ModuleSteps, step: RecordedStep, call: RecordedCall, number: int, kind: str, is_result: bool, scope: _Scope
     ) -> tuple[str, str]:
         """Returns the name that a result should have, and the one from which names of its other forms are made."""
         source = next((ref.number for ref in references(call) if ref.number in scope.bases), None)
@@ -235,7 +237,7 @@ class BodyWriter:
 
     # Comparison ---------------------------------------------------------------------------------------------------------
 
-    def _check(self, position: int, part: Part, scope: _Scope) -> list[str]:
+    def _check(self, position: int, part: ModuleSteps, scope: _Scope) -> list[str]:
         """Returns the line that compares the result of a module with torch's, where it has one result and runs once."""
         inside = [step for step in self.recording.steps if f"{step.at}.".startswith(f"{part.path}.")]
         if not part.path or len(inside) > len(part.steps):  # it runs again, or goes on

@@ -15,7 +15,7 @@ TOP = "(top)"
 
 
 @dataclass(frozen=True)
-class Part:
+class ModuleSteps:
     """Consecutive steps of one module. ``path``: of the module, "" for the model itself."""
 
     path: str
@@ -27,7 +27,7 @@ class Part:
         return bool(self.path) and len(self.steps) > 1
 
 
-def parts_of(steps: Sequence[RecordedStep]) -> list[Part]:
+def parts_of(steps: Sequence[RecordedStep]) -> list[ModuleSteps]:
     """Returns the steps, in order, by the largest modules that have at most ``LIMIT`` of them and are no row of blocks."""
     counts = Counter(prefix for step in steps for prefix in _prefixes(step.at))
     rows = {path for path in counts if _is_row(path, counts)}
@@ -37,7 +37,7 @@ def parts_of(steps: Sequence[RecordedStep]) -> list[Part]:
         fitting = (prefix for prefix in prefixes if prefix and counts[prefix] <= LIMIT and prefix not in rows)
         return next(fitting, prefixes[-1])
 
-    return [Part(path, tuple(group)) for path, group in groupby(steps, owner)]
+    return [ModuleSteps(path, tuple(group)) for path, group in groupby(steps, owner)]
 
 
 def _is_row(path: str, counts: Counter[str]) -> bool:
