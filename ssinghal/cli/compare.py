@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ssinghal.cli import options
+from ssinghal.cli.progress import doing
 from ssinghal.cli.streams import collector_off, echo
 from ssinghal.core.files import write_whole
 from ssinghal.core.parsing import one_of
@@ -83,7 +84,9 @@ def compare(
     if output and not (as_json or as_markdown):
         raise click.UsageError("-o requires --json or --markdown")
     summary = _summary_file() if github_summary else None
-    changes = compare_runs(find_run(run_a, results), find_run(run_b, results), across=across)
+    before, after = find_run(run_a, results), find_run(run_b, results)
+    with doing("comparing the runs"):
+        changes = compare_runs(before, after, across=across)
     document = json.dumps(changes.to_json(), indent=2) if as_json else markdown(changes) if as_markdown else ""
     if output:
         write_whole(output, document)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ssinghal.cli import options
-from ssinghal.cli.progress import track
+from ssinghal.cli.progress import doing, track
 from ssinghal.cli.streams import collector_off, echo
 from ssinghal.core.files import refuse_links
 from ssinghal.errors import HarnessError
@@ -50,22 +50,21 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     """
     from ssinghal.report.retry import search_remedies, try_remedies
     from ssinghal.report.writer import PAGE, write_report
-    from ssinghal.runs.column_diff import compare_runs, is_large
-    from ssinghal.runs.diff import Changes
     from ssinghal.runs.diff_text import heading
     from ssinghal.runs.folders import find_run
     from ssinghal.runs.reader import counted
     from ssinghal.runs.stored import read_run_of_any_size
 
     path = find_run(run, results)
-    wanted = read_run_of_any_size(path)
+    with doing("reading the records"):
+        wanted = read_run_of_any_size(path)
     skipped: list[str] = []
-    if since is not None:
-        earlier = find_run(since, results)
-        large = is_large(earlier) or is_large(path)
-        changes: Changes | None = compare_runs(earlier, path) if large else Changes.of(read_run_of_any_size(earlier), wanted)
-    else:
-        changes = _changes_since_the_last(wanted, skipped)
+    with doing("comparing it with an earlier run"):
+        if since is not None:
+            earlier = find_run(since, results)
+            changes: Changes | None = _changes(earlier, wanted)
+        else:
+            changes = _changes_since_the_last(wanted, skipped)
     if tries:
         tried = try_remedies(wanted, lambda records, total: track(records, "trying remedies", total))
         echo(f"tried {tried:,} remedies that arithmetic left open")
@@ -75,7 +74,8 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     folder = output or (path / "report" if path.is_dir() else Path("report"))
     if output is None:  # somebody else may have packed it
         refuse_links(folder, *folder.rglob("*"))
-    written = write_report(wanted, folder, changes)
+    with doing(f"writing the report of {sum(len(group.records) for group in wanted.groups):,} cases"):
+        written = write_report(wanted, folder, changes)
     for group in wanted.groups:
         totals = ", ".join(f"{status} {cases:,}" for status, cases in counted(group.records).items())
         echo(f"{group.setting}: {len(group.records):,} cases: {totals}; {group.numerics}")
@@ -95,18 +95,24 @@ def _searched(records: Sequence[Record]) -> str:
     return f"searched remedies of {len(records):,} failing cases" + (f", by the first that fits: {counts}" if counts else "")
 
 
-def _changes_since_the_last(run: Run, skipped: list[str]) -> Changes | None:
-    """Compares with the last run with equal options that can be compared. Adds those that cannot, and why, to ``skipped``."""
+def _changes(before: Path, run: Run) -> Changes:
+    """Compares a run with an earlier one, by columns where one of them is large."""
     from ssinghal.runs.column_diff import compare_runs, is_large
     from ssinghal.runs.diff import Changes
-    from ssinghal.runs.folders import earlier_runs
     from ssinghal.runs.stored import read_run_of_any_size
+
+    if is_large(before) or is_large(run.path):
+        return compare_runs(before, run.path)
+    return Changes.of(read_run_of_any_size(before), run)
+
+
+def _changes_since_the_last(run: Run, skipped: list[str]) -> Changes | None:
+    """Compares with the last run with equal options that can be compared. Adds those that cannot, and why, to ``skipped``."""
+    from ssinghal.runs.folders import earlier_runs
 
     for path in earlier_runs(run.path):
         try:
-            if is_large(path) or is_large(run.path):
-                return compare_runs(path, run.path)
-            return Changes.of(read_run_of_any_size(path), run)
+            return _changes(path, run)
         except HarnessError as error:
             skipped.append(f"not compared with {path.name}: {error}")
     return None

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import COMMANDS
+from tests.support.run_builder import a_record, write_run
 
 PROGRAM = [sys.executable, "-m", "ssinghal"]
 GREEN, RED, YELLOW, END = "\x1b[32m\x1b[1m", "\x1b[31m\x1b[1m", "\x1b[33m\x1b[1m", "\x1b[0m"
@@ -62,6 +63,27 @@ def test_verdicts_of_a_device_are_coloured():
 
 def test_json_has_no_colours():
     assert "\x1b" not in "".join(on_a_terminal(*ADD, "--json"))
+
+
+# Progress ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "steps"),
+    [
+        (["report", "{b}"], ["reading the records", "comparing it with an earlier run", "writing the report of 3 cases"]),
+        (["report", "{b}", "--since", "{a}"], ["comparing it with an earlier run"]),
+        (["compare", "{a}", "{b}"], ["comparing the runs"]),
+    ],
+)
+def test_a_terminal_shows_what_takes_long(run, arguments, steps, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    records = [a_record("relu", shape=(1, 32, 32 * n)) for n in (1, 2, 3)]
+    paths = {name: str(write_run(tmp_path / "results", records, run=name)) for name in "ab"}
+    command = [argument.format(**paths) for argument in arguments]
+    shown = "\n".join(on_a_terminal(*command))
+    assert [step for step in steps if step not in shown] == []
+    assert run(*command).err == ""  # no terminal
 
 
 # Pipes and full devices ----------------------------------------------------------------------------------------------------
