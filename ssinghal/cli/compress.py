@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ssinghal.cli import options
+from ssinghal.errors import HarnessError
 
 
 @click.command()
@@ -31,7 +32,22 @@ def compress(runs: tuple[str, ...], undo: bool, results: Path) -> None:
     from ssinghal.runs.compressing import repack
     from ssinghal.runs.folders import find_run
 
-    for path in [find_run(run, results) for run in runs]:
-        sizes = repack(path if path.is_dir() else path.parent, undo=undo)
+    for path in [_folder_of(find_run(run, results)) for run in runs]:
+        sizes = repack(path, undo=undo)
         done = f"{sizes.before:,} → {sizes.after:,} B" if sizes.before != sizes.after else f"{sizes.after:,} B, as before"
         click.echo(f"{path.name}: {done}")
+
+
+def _folder_of(path: Path) -> Path:
+    """Returns the folder of a run that is named by its folder or its records.
+
+    Raises:
+        HarnessError: It is another file.
+    """
+    from ssinghal.runs.line_files import COMPRESSED, RECORDS
+
+    if path.is_dir():
+        return path
+    if path.name not in (RECORDS, COMPRESSED):
+        raise HarnessError(f"{path}: expected a run's folder, or {RECORDS} or {COMPRESSED} in one")
+    return path.parent

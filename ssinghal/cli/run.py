@@ -200,7 +200,7 @@ def _show_complete(unfinished: UnfinishedRun, unmapped: Sequence[int], *, placed
         views = _views(unfinished.path, placed)
         click.echo(json.dumps(_as_json(unfinished.path, info, summary, views, unmapped)))
     else:
-        click.echo(f"run {info.run} is complete: {summary.cases:,} cases have a record")
+        click.echo(f"run {info.run}, started {info.started}, is complete: {summary.cases:,} cases have a record")
     return bool(summary.faults)
 
 

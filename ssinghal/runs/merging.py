@@ -60,6 +60,13 @@ class MergedPart:
         return cls(path, info)
 
     @property
+    def label(self) -> str:
+        """The run, and how it came to have its cases where that is known."""
+        if self.info.shard:
+            return f"{self.info.run} (shard {self.info.shard})"
+        return f"{self.info.run} ({self.info.origin})" if self.info.origin else self.info.run
+
+    @property
     def remedy(self) -> str:
         """What gives the run the records that it lacks."""
         first = f"ssinghal run --resume {self.path}" if "catalogs" in self.info.options else "its tests again"
@@ -121,18 +128,18 @@ def check_union(parts: Sequence[MergedPart]) -> None:
 
 def _explain(parts: Sequence[MergedPart], of_all: int) -> None:
     """Raises the error of parts that are not the selection, which takes memory for the name of each case."""
-    run_of: dict[Identity, str] = {}
+    part_of: dict[Identity, MergedPart] = {}
     for part in parts:
         for record, _ in part.records():
-            other = run_of.setdefault((record.op, record.key), part.info.run)
-            if other != part.info.run:
-                raise HarnessError(f"{record.op} {record.id} is in two runs: {other} and {part.info.run}")
-    missing = of_all - len(run_of)
+            other = part_of.setdefault((record.op, record.key), part)
+            if other is not part:
+                raise HarnessError(f"{record.op} {record.id} is in two runs: {other.label} and {part.label}")
+    missing = of_all - len(part_of)
     if missing <= 0:
-        raise HarnessError(f"{len(run_of):,} cases are in the runs, which are not the {of_all:,} that were selected")
+        raise HarnessError(f"{len(part_of):,} cases are in the runs, which are not the {of_all:,} that were selected")
     lacking = _lacking([part.info.shard for part in parts])
     shards = f" (shard{'s' * (', ' in lacking)} {lacking})" if lacking else ""
-    raise NotTheSelection(f"{missing:,} of {of_all:,} selected cases are in none of the runs{shards}", frozenset(run_of))
+    raise NotTheSelection(f"{missing:,} of {of_all:,} selected cases are in none of the runs{shards}", frozenset(part_of))
 
 
 def _lacking(shards: Sequence[str]) -> str:

@@ -102,9 +102,10 @@ def test_a_run_that_was_ended_in_the_middle_twice(tmp_path, uninterrupted_many, 
         text=True,
         capture_output=True,
     )
-    assert (again.returncode, again.stdout) == (0, f"run {run.info['run']} is complete: 602 cases have a record\n"), (
-        again.stderr
-    )
+    assert (again.returncode, again.stdout) == (
+        0,
+        f"run {run.info['run']}, started {run.info['started']}, is complete: 602 cases have a record\n",
+    ), again.stderr
     assert {path.name: path.read_bytes() for path in run.latest.iterdir()} == before
 
 
@@ -177,7 +178,10 @@ def test_a_killed_run_that_was_compressed(killed, uninterrupted):
     assert sorted(path.name for path in killed.latest.iterdir()) == ["records.jsonl", "run.json", "summary.txt"]
     repack(killed.latest.resolve())
     code, out, err = run_resume(killed)
-    assert (code, out) == (0, f"run {killed.info['run']} is complete: 42 cases have a record\n"), err
+    assert (code, out) == (
+        0,
+        f"run {killed.info['run']}, started {killed.info['started']}, is complete: 42 cases have a record\n",
+    ), err
 
 
 @pytest.mark.virtual_device

@@ -263,3 +263,18 @@ def test_columns_of_the_other_file_go(folder, monkeypatch):
     assert len(list(folder.glob(".records-*"))) == 1
     repack(folder)
     assert list(folder.glob(".records-*")) == []
+
+
+@pytest.mark.parametrize("name", ["catalog.yaml", "records.json", "records.jsonl.gz.bak"])
+def test_a_file_that_is_no_run_is_named(tmp_path, folder, name):
+    (path := folder / name).write_text("add:\n")
+    done = CliRunner().invoke(cli, ["compress", str(path)])
+    assert isinstance(done.exception, HarnessError)
+    assert str(done.exception) == f"{path}: expected a run's folder, or records.jsonl or records.jsonl.gz in one"
+    assert files_of(folder) == sorted(["records.jsonl", "run.json", name])
+
+
+@pytest.mark.parametrize("named", ["", "records.jsonl"])
+def test_a_run_is_named_by_its_folder_or_its_records(folder, named):
+    assert CliRunner().invoke(cli, ["compress", str(folder / named)]).exit_code == 0
+    assert files_of(folder) == ["records.jsonl.gz", "run.json"]

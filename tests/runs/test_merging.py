@@ -153,6 +153,27 @@ def test_a_case_in_two_runs_is_named(run, tmp_path):
     assert refused(run, tmp_path, *paths) == f"relu {RECORDS[10]['id']} is in two runs: a and b"
 
 
+@pytest.mark.parametrize("other", ["2/4", "1/6", "4/6"])
+def test_parts_that_overlap_are_named(run, tmp_path, other):
+    """Of the keys whose remainder by 3 is 0, some have the remainder 1 by 4, and some 0 or 3 by 6."""
+    of_other = of_shard(*map(int, other.split("/")))
+    in_both = next(r for r in of_other if int(r["key"], 16) % 3 == 0)
+    paths = [str(part(tmp_path, "a", of_shard(1, 3), "1/3")), str(part(tmp_path, "b", of_other, other))]
+    line = f"{in_both['op']} {in_both['id']} is in two runs: a (shard 1/3) and b (shard {other})"
+    assert refused(run, tmp_path, *paths) == line
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_merged_run_beside_a_part_of_it_is_named(run, tmp_path, number):
+    paths = shards(tmp_path / "results", 3)
+    assert run("merge", *paths).code == 0
+    merged = (tmp_path / "results" / "latest").resolve()
+    line = refused(run, tmp_path, str(merged), paths[number - 1])
+    assert line.endswith(
+        f" is in two runs: {merged.name} (merged from 3 runs: 2026Z1, 2026Z2, 2026Z3) and 2026Z{number} (shard {number}/3)"
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "first"), [(OPTIONS, "ssinghal run --resume {path}"), ({"catalog": []}, "its tests again")]
 )
