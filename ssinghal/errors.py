@@ -107,11 +107,13 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
     >>> unknown("board", "n15", ["n150", "p100"])
     "unknown board 'n15'; did you mean n150? Known: n150, p100"
+    >>> unknown("board", "foo", ["n150", "p100"])
+    "unknown board 'foo'; known: n150, p100"
     """
     names = sorted(set(known))
     if not names:
         return f"unknown {kind} {name!r}; there is none"
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"; did you mean {', '.join(near)}?" if near else ";"
-    listed = f" Known: {', '.join(names)}" if len(names) <= 12 else f" {len(names)} names are known"
-    return f"unknown {kind} {name!r}{hint}{listed}"
+    hint, listing = (f"; did you mean {', '.join(near)}?", "Known") if near else (";", "known")
+    listed = f"{listing}: {', '.join(names)}" if len(names) <= 12 else f"{len(names)} names are known"
+    return f"unknown {kind} {name!r}{hint} {listed}"

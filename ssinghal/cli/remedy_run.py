@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 Failing = list[tuple[Case, Verdict | None]]
 FITS, REMEDY, NO_REMEDY = "fit as they are", "have a remedy", "have none of those tried"
+_OF_ONE = {FITS: "fits as it is", REMEDY: "has a remedy", NO_REMEDY: "has none of those tried"}
 
 
 def search_remedies(case: CaseRequest, request: RemedyRequest, device: DeviceRequest) -> int:
@@ -151,7 +152,7 @@ def _outcomes(report: RemedyReport | Unsolved) -> list[str]:
 def _summary(count: int, outcomes: Counter[str]) -> list[str]:
     """Counts each case once, then the kinds of remedies, of which a case has up to three."""
     kinds = {str(impact) for impact in Impact}
-    states = [f"{n:,} {what}" for what, n in outcomes.most_common() if what not in kinds]
+    states = [f"{n:,} {_OF_ONE.get(what, what) if n == 1 else what}" for what, n in outcomes.most_common() if what not in kinds]
     remedies = [f"{n:,} {what}" for what, n in outcomes.most_common() if what in kinds]
     cases = "1 case" if count == 1 else f"{count:,} cases"
     return [f"{cases}: {', '.join(states)}", *([f"kinds of remedies: {', '.join(remedies)}"] if remedies else [])]

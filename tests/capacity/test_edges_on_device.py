@@ -311,7 +311,7 @@ def test_exit_code_1_where_nothing_fits(run):
         (("--max", "batch"), "give an operator and its shapes"),
         (("rleu", "4,4", "--max", "batch"), "did you mean"),
         (("relu", "4,x", "--max", "batch"), "4,x"),
-        (("relu", "4,4", "--max", "width"), "unknown --max 'width'; Known: batch, resolution, sequence"),
+        (("relu", "4,4", "--max", "width"), "unknown --max 'width'; known: batch, resolution, sequence"),
         (("relu", "4,4", "--max", "batch", "--dim", "x"), "expected whole numbers"),
         (("relu", "4,4", "--max", "batch", "--step", "0"), "--step"),
         (("relu", "4,4", "--max", "batch", "--board", "n150,n1500"), "n1500"),

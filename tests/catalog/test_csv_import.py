@@ -402,7 +402,7 @@ def test_a_partly_readable_list_is_written_only_on_request(run: Any, tmp_path: P
         (["good.csv", "-o", "no/x.yaml"], "no/x.yaml: there is no folder no"),
         (["good.csv", "-o", "good.csv"], "good.csv: a catalog's name ends in .yaml or .yml"),
         (["good.csv", "--dtype", "float16"], "unknown dtype 'float16'; did you mean bfloat16, float32"),
-        (["good.csv", "--memory", "l1_small"], "unknown memory 'l1_small'; Known: dram, l1"),
+        (["good.csv", "--memory", "l1_small"], "unknown memory 'l1_small'; known: dram, l1"),
         (["no.csv"], "no.csv:1: No such file or directory"),
     ],
 )

@@ -210,7 +210,7 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
         (CAPTURED % (5, 1)).replace("level: aten", "level: atem").replace("kind: captured", "kind: taken")
         + "  aten.relu.default:\n  - {n: 3, in: {self: [1, 3]}, out: [3, 1], at: top}\n",
         [
-            "2: kind: unknown kind 'taken'; Known: captured, crossed, imported",
+            "2: kind: unknown kind 'taken'; known: captured, crossed, imported",
             "5: capture.level: unknown level 'atem'; did you mean aten? Known: aten, torch",
             "6: counts.calls: is 5, but the n of all lines add up to 3",
             "10: ops.aten.relu.default[0]: out is [3, 1], but relu gives [1, 3]",
@@ -220,7 +220,7 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
         "schema: 1\nkind: crosed\n",
         ["2: kind: unknown kind 'crosed'; did you mean crossed? Known: captured, crossed, imported"],
     ),
-    "schema": (RIGHT.replace("schema: 1", "schema: 2"), ["1: schema: unknown schema '2'; Known: 1"]),
+    "schema": (RIGHT.replace("schema: 1", "schema: 2"), ["1: schema: unknown schema '2'; known: 1"]),
     "unknown key": (
         RIGHT.replace("title", "titel"),
         ["1: title: missing", "3: titel: unknown key 'titel'; did you mean title? N names are known"],

@@ -105,7 +105,7 @@ def test_recheck(folder, run, alive):
 def test_remedy_of_the_failures_of_a_run(folder, run, alive):
     done = run("remedy", "--run", "latest", "--no-values", "--probes", "1")
     assert done.code in (0, 1), done.err
-    assert "1 case: 1 have a remedy" in done.out
+    assert "1 case: 1 has a remedy" in done.out
     all_were_read(alive)
 
 

@@ -158,6 +158,9 @@ def test_bad_use_of_every_command_is_one_line(run, path):
     ("arguments", "line"),
     [
         (["nosuch"], "unknown command 'nosuch'; 24 names are known"),
+        (["run", "--board", "foo"], "unknown board 'foo'; known: n150,"),
+        (["run", "--board", "n15"], "unknown board 'n15'; did you mean n150"),
+        (["probe", "relu", "1,32", "--memory", "xyz"], "unknown memory 'xyz'; known: dram, l1"),
         (["catalog", "find"], "Missing argument 'SHAPE'."),
         (["completion"], "Missing argument 'SHELL'. Choose from: bash, zsh, fish"),
         (["probe", "relu", "1,32", "--workers", "65"], "Invalid value for '--workers': 65 is not in the range 1<=x<=64."),

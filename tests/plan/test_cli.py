@@ -107,7 +107,7 @@ def test_weights_in_another_dtype_are_part_of_the_policy(run, small):
         ([RESNET, "--rewrite", "softmax"], "softmax_in_place"),
         ([RESNET, "--weights", "bfloat9_b"], "unknown --weights 'bfloat9_b'; did you mean bfloat8_b"),
         ([RESNET, "--weights", "float32"], "unknown --weights 'float32'; did you mean bfloat8_b"),
-        ([RESNET, "--max", "width"], "unknown --max 'width'; Known: batch, resolution"),
+        ([RESNET, "--max", "width"], "unknown --max 'width'; known: batch, resolution"),
         (["yolo12x", "--max", "batch"], "give its input"),
         ([RESNET, "--html", "/nosuch/x.html"], "cannot write /nosuch/x.html: there is no folder /nosuch"),
         ([RESNET, "--max", "batch", "--html", "/nosuch/x.html"], "cannot write /nosuch/x.html: there is no folder /nosuch"),

@@ -485,7 +485,7 @@ def test_ini_options_are_read_and_the_command_line_overrides_them(run, pytester)
     [
         (("--oom-board", "n15"), "--oom-board: unknown board 'n15'; did you mean n150, p150?"),
         (("--oom-policy", "strct"), "--oom-policy: unknown policy 'strct'; did you mean strict?"),
-        (("--oom-memory", "l1_small"), "--oom-memory: unknown memory 'l1_small'; Known: dram, l1"),
+        (("--oom-memory", "l1_small"), "--oom-memory: unknown memory 'l1_small'; known: dram, l1"),
         (("--oom-device", "virtal"), "unknown device mode 'virtal'; did you mean virtual?"),
         (("--oom-op", "rleu"), "unknown operator 'rleu'; did you mean"),
         (("--oom-catalog", "mochee"), "unknown catalog 'mochee'; did you mean mochi?"),

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from ssinghal.cli.remedy_run import FITS, NO_REMEDY, REMEDY, _summary
 from ssinghal.remedy.solver import solve_all
 from tests.support.run_builder import a_record, write_run
 
@@ -94,11 +96,28 @@ def test_many_cases_from_a_file_and_from_a_diagnosis(run, tmp_path):
     (tmp_path / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = run("remedy", "--from", "cases.jsonl", "-o", "out.jsonl", "--no-values")
     assert done.code == 0
-    assert "3 cases: 2 have a remedy, 1 fit as they are\n" in done.out
+    assert "3 cases: 2 have a remedy, 1 fits as it is\n" in done.out
     assert "kinds of remedies: 2 same tensor, 2 other memory, 2 chunked\n" in done.out
     answers = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [m["case"]["op"] for m in answers] == ["add", "relu", "mul"]
     assert [(m["status"], len(m["remedies"])) for m in answers] == [("oom", 3), ("fits", 0), ("oom", 3)]
+
+
+@pytest.mark.parametrize(
+    ("fitting", "helped", "helpless", "line"),
+    [
+        (1, 0, 0, "1 case: 1 fits as it is"),
+        (2, 0, 0, "2 cases: 2 fit as they are"),
+        (0, 1, 0, "1 case: 1 has a remedy"),
+        (0, 0, 1, "1 case: 1 has none of those tried"),
+        (2, 1, 0, "3 cases: 2 fit as they are, 1 has a remedy"),
+        (1, 0, 2, "3 cases: 2 have none of those tried, 1 fits as it is"),
+        (1, 1001, 1, "1,003 cases: 1,001 have a remedy, 1 fits as it is, 1 has none of those tried"),
+    ],
+)
+def test_one_case_is_counted_in_the_singular(fitting, helped, helpless, line):
+    outcomes = Counter({FITS: fitting, REMEDY: helped, NO_REMEDY: helpless})
+    assert _summary(fitting + helped + helpless, +outcomes) == [line]
 
 
 @pytest.mark.virtual_device
@@ -167,7 +186,7 @@ def test_a_diagnosis_is_searched_for_its_calls(run, tmp_path):
     )
     (tmp_path / "diagnosis.json").write_text(diagnosis.out)
     done = run("remedy", "--from", "diagnosis.json", "--no-values")
-    assert (done.code, "1 case: 1 have a remedy" in done.out) == (0, True)
+    assert (done.code, "1 case: 1 has a remedy" in done.out) == (0, True)
     (tmp_path / "nothing.json").write_text(json.dumps({"log": "x", "failures": [{"case": None}]}))
     assert run("remedy", "--from", "nothing.json").err == "ssinghal: nothing.json: no call in it\n"
 
