@@ -26,7 +26,7 @@ def totals(c: GroupReport) -> Markup:
 def resources(c: GroupReport) -> Markup:
     rows: list[list[object]] = []
     for name, cases in c.facts.resources.items():
-        worst = max((r for r in c.facts.oom if _resource(r) == name), key=lambda r: r.shortfall_bytes or 0)
+        worst = max((r for r in c.facts.oom if _resource(r) == name), key=lambda r: r.call_shortfall_bytes or 0)
         rows.append([name, cases, share(cases, len(c.facts.oom)), code(f"{worst.op} {worst.id}"), worst.sentence])
     return table(["what ran out", "cases", "share", "worst case", "TTNN's message"], rows)
 

@@ -309,6 +309,7 @@ def _statistics(records: Iterable[Record]) -> dict[str, Mapping[str, int]]:
     values = {
         "asked_bytes": [r.total_bytes for r in cases if r.is_oom],
         "shortfall_bytes": [r.shortfall_bytes for r in cases if r.is_oom],
+        "call_shortfall_bytes": [r.call_shortfall_bytes for r in cases if r.is_oom],
         **{f"peak_{kind}": [getattr(r.usage, kind) for r in cases if r.usage and not r.is_oom] for kind in _PEAKS},
     }
     statistics = {name: Statistics.of(v for v in listed if v is not None) for name, listed in values.items()}

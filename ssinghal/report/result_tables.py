@@ -40,7 +40,7 @@ def patterns(c: GroupReport) -> Markup:
     """Groups cases that do not fit by status, resource and stage; the one with most missing bytes is the example."""
     rows: list[list[object]] = []
     for (status, what, stage), records in alike(c.facts.records):
-        example = max(records, key=lambda r: r.shortfall_bytes or 0)
+        example = max(records, key=lambda r: r.call_shortfall_bytes or 0)
         ops = names(sorted({r.op for r in records}))
         rows.append([status, what, stage, len(records), ops, code(f"{example.op} {example.id}"), example.sentence])
     return table(["status", "what", "while placing", "cases", "operators", "example", "message"], rows)
@@ -64,7 +64,7 @@ def statistics(c: GroupReport) -> Markup:
         ("failing cases: bytes requested by the tensor that did not fit", (r.total_bytes for r in c.facts.oom)),
         ("failing cases: the same per bank", (r.bytes_per_bank for r in c.facts.oom)),
         ("failing cases: logical bytes of that tensor", (f.logical_bytes for f in failing)),
-        ("failing cases: missing bytes, per bank or core", (r.shortfall_bytes for r in c.facts.oom)),
+        ("failing cases: missing bytes of the call, per bank or core", (r.call_shortfall_bytes for r in c.facts.oom)),
         ("failing pairs: logical bytes of the shape", (p.size.logical_bytes for p in c.facts.pairs)),
         ("failing pairs: allocated bytes of the shape", (p.size.allocated_bytes for p in c.facts.pairs)),
         ("fitting cases: allocated bytes of all tensors", (r.placed_bytes for r in fitting)),

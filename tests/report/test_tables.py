@@ -122,6 +122,56 @@ def test_an_error_pattern_is_shown_by_its_worst_case(report_of):
     assert (row["cases"], row["example"].split()[0]) == ("3", "`silu")
 
 
+LARGE, LARGER = (1, 32, 1280, 800), (1, 64, 1280, 800)  # 500 and 1,000 tiles in each of 64 banks of L1
+BUFFERS = {"resource": Resource.CIRCULAR_BUFFER, "stage": "program", "program_bytes": 1_500_000, "limit_bytes": 1_400_000}
+
+
+def an_oom_at(op, shape, stage, held, *, operands=1):
+    """A call that places a tensor where ``held`` tensors of this size are in each bank already."""
+    needed = {LARGE: 500 * TILE, LARGER: 1000 * TILE}[shape]
+    free = L1_BANK - held * needed
+    numbers = {"bytes_per_bank": needed, "free_bytes": free, "largest_free_bytes": free, "bank_bytes": L1_BANK, "stage": stage}
+    return a_record(op, inputs=[shape] * operands, status="oom", verdict=numbers)
+
+
+@pytest.mark.parametrize(
+    ("record", "of_buffer", "of_call"),
+    [
+        # operand and result of relu, of which the first does not fit
+        (an_oom_at("relu", LARGER, "input 1", 0), 1000 * TILE - L1_BANK, 2 * 1000 * TILE - L1_BANK),
+        # two operands and the result of add, of which the second does not fit
+        (an_oom_at("add", LARGE, "input 2", 1, operands=2), 2 * 500 * TILE - L1_BANK, 3 * 500 * TILE - L1_BANK),
+        # the last tensor of the call: there is nothing more to place
+        (an_oom_at("relu", LARGE, "output", 1), 2 * 500 * TILE - L1_BANK, 2 * 500 * TILE - L1_BANK),
+        # program buffers, per core
+        (a_record("relu", status="oom", verdict=BUFFERS), 100_000, 100_000),
+    ],
+    ids=["first operand", "second operand", "result", "program buffers"],
+)
+def test_missing_bytes_of_documents_are_those_of_the_call(run_of, record, of_buffer, of_call):
+    run = run_of(record)
+    report = GroupReport(run.groups[0])
+    (row,) = (row for row in rows_of(result_tables.statistics(report)) if "missing bytes" in row["device bytes"])
+    assert [row[name] for name in ("least", "most", "mean")] == [format_bytes(of_call)] * 3
+    (closest,) = rows_of(failure_tables.closest(report, report.facts.oom))
+    assert closest["short by, per bank or core"] == format_bytes(of_call)
+    measured = of_group(run, data.analysis)["bytes"]
+    for name, missing in (("shortfall_bytes", of_buffer), ("call_shortfall_bytes", of_call)):
+        assert measured[name] == {"count": 1, "minimum": missing, "maximum": missing, "mean": missing}
+
+
+@pytest.mark.parametrize(
+    ("made", "column"),
+    [(result_tables.patterns, "example"), (failure_tables.resources, "worst case")],
+    ids=["patterns", "resources"],
+)
+def test_the_worst_case_is_that_whose_call_lacks_most(report_of, made, column):
+    """The buffer of relu lacks 654,688 B and its call 2,702,688 B; both of gelu lack 700,000 B."""
+    gelu = an_oom("gelu", short=700_000) | {"stage": "input 1"}
+    (row,) = rows_of(made(report_of(gelu, an_oom_at("relu", LARGER, "input 1", 0))))
+    assert row[column].split()[0] == "`relu"
+
+
 @pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@A1", "\t=1+1", "\r=1+1"])
 def test_no_text_of_the_csv_is_a_formula(run_of, text):
     run = run_of(an_oom() | {"stage": text})
