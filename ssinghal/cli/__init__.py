@@ -14,6 +14,7 @@ from click.shell_completion import shell_complete
 
 from ssinghal import __version__
 from ssinghal.cli.lazy_group import LazyCommand, LazyGroup
+from ssinghal.cli.standard_error import let_standard_error_fail
 from ssinghal.errors import LINE_LIMIT, CatalogError, HarnessError, cut, visible
 
 PROGRAM = "ssinghal"
@@ -82,6 +83,7 @@ def _terminate(number: int, _: object) -> None:
 def main() -> None:
     """Runs the program. Errors are one line on standard error: exit code 2, 130 after Ctrl-C, 141 where the reader is gone,
     143 after SIGTERM, which ends it as Ctrl-C does: processes that it started end, and unfinished files are removed."""
+    let_standard_error_fail()
     before = signal.getsignal(signal.SIGTERM)
     if before is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
@@ -97,7 +99,7 @@ def main() -> None:
         error.show()
         code = error.exit_code
     except BrokenPipeError:
-        _drop(sys.stdout, sys.stderr)
+        _drop(sys.stdout)
         code = 128 + signal.SIGPIPE
     except (KeyboardInterrupt, click.Abort):
         code = _fail("interrupted", 128 + signal.SIGINT)

@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from threading import get_ident
@@ -106,7 +107,8 @@ class Tracker:
         try:
             self._file.write("lost", why=why)
         except OSError:
-            sys.stderr.write(f"ssinghal: the recording stopped: {why}\n")
+            with suppress(OSError, AttributeError):  # standard error may be closed, or on the disk that is full
+                sys.stderr.write(f"ssinghal: the recording stopped: {why}\n")
 
     def pause(self) -> bool:
         """Leaves the graph capture to the program, which is about to begin one of its own: they do not nest.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pty
 import shlex
@@ -125,6 +126,96 @@ def test_a_cache_folder_that_cannot_be_written_is_named(run, monkeypatch, tmp_pa
     reason = "Not a directory; set XDG_CACHE_HOME to another folder"
     path = tmp_path / "file" / "ssinghal" / folder
     assert run(*arguments) == (2, "", f"ssinghal: cannot write {path}, for {purpose}: {reason}\n")
+
+
+def _full() -> int:
+    return os.open("/dev/full", os.O_WRONLY)
+
+
+def _without_reader() -> int:
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
+def _gone_terminal() -> int:
+    terminal, theirs = pty.openpty()
+    os.close(terminal)
+    return theirs
+
+
+BROKEN = {"full": _full, "without reader": _without_reader, "gone terminal": _gone_terminal}
+BAD_ESTIMATE = ["estimate", "add", "1,64,640,400", "--memory", "l1"]  # a second operand is missing
+
+
+def with_broken_error(kind: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    error = BROKEN[kind]()
+    try:
+        return subprocess.run([*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=error, text=True, cwd=folder)
+    finally:
+        os.close(error)
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["nosuch"], 2),
+        (["compare", "a", "b"], 2),
+        (BAD_ESTIMATE, 2),
+        (["probe", "relu", "1,32", "--no-such-option"], 2),
+        (["catalog", "check", "broken.yaml"], 2),
+        (["profile"], 2),  # its help
+        (ADD, 1),
+        (["estimate", "relu", "1,32"], 0),
+    ],
+)
+def test_a_broken_standard_error_changes_no_exit_code(kind, arguments, code, tmp_path):
+    (tmp_path / "broken.yaml").write_text("schema: 2\n")
+    assert with_broken_error(kind, *arguments, folder=tmp_path).returncode == code
+
+
+RELUS = """
+schema: 1
+kind: crossed
+title: Small
+placement: {dtype: bfloat16, layout: tile, memory: l1, output_memory: same}
+origins:
+- {shape: [1, 1, 32, 32], none: "x"}
+- {shape: [1, 1, 64, 32], none: "x"}
+- {shape: [1, 1, 96, 32], none: "x"}
+operators:
+  relu:
+  - {shape: [1, 1, 32, 32]}
+  - {shape: [1, 1, 64, 32]}
+  - {shape: [1, 1, 96, 32]}
+"""
+
+
+def statuses(results: Path) -> list[str]:
+    return [json.loads(line)["status"] for line in (results / "latest" / "records.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_standard_error_ends_no_run(kind, tmp_path):
+    (tmp_path / "small.yaml").write_text(RELUS)
+    done = with_broken_error(kind, "run", "small.yaml", "--device", "virtual", "--results", "here", folder=tmp_path)
+    assert (done.returncode, statuses(tmp_path / "here")) == (0, ["fits"] * 3)
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_standard_error_that_breaks_midway_ends_no_run(is_terminal, tmp_path):
+    """Its reader leaves after the first bytes: of the bar of a terminal, or the line before the first case."""
+    (tmp_path / "small.yaml").write_text(RELUS)
+    reading, theirs = pty.openpty() if is_terminal else os.pipe()
+    command = [*PROGRAM, "run", "small.yaml", "--device", "virtual", "--results", "here"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, cwd=tmp_path) as process:
+        os.close(theirs)
+        os.read(reading, 1)
+        os.close(reading)
+    assert (process.returncode, statuses(tmp_path / "here")) == (0, ["fits"] * 3)
 
 
 # Interrupts and bad use ----------------------------------------------------------------------------------------------------
