@@ -7,23 +7,28 @@ import re
 from collections.abc import Iterable
 
 LINE_LIMIT = 500
+_LINE_END = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")  # what ``str.splitlines`` splits at
 # Control characters (C0 but tab and line end, DEL, C1), and those that change the direction or the lines of a text.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|\r(?!\n)")
 
 
 class HarnessError(Exception):
-    """The base of all errors below. Its text is one clear line for the user, or one line per fault, each of bounded length."""
+    """The base of all errors below. Its text is one clear line of bounded length for the user."""
 
     def __init__(self, text: str = "") -> None:
-        super().__init__("\n".join(cut(visible(line), LINE_LIMIT) for line in text.splitlines()))
+        super().__init__(visible(cut(text.rstrip("\r\n"), LINE_LIMIT)))
 
 
-class CatalogError(HarnessError):
-    """A catalog that cannot be used. ``faults`` holds every fault of every file at once, each as ``file:line: path: what``."""
+class SeveralFaults(HarnessError):
+    """An error whose text is one line per fault. ``faults``: all of them, as they were found."""
 
     def __init__(self, faults: Iterable[str]) -> None:
-        self.faults = tuple(faults)
-        super().__init__("\n".join(self.faults))
+        self.faults = tuple(map(one_line, faults))
+        Exception.__init__(self, "\n".join(visible(cut(fault, LINE_LIMIT)) for fault in self.faults))
+
+
+class CatalogError(SeveralFaults):
+    """A catalog that cannot be used. ``faults`` holds every fault of every file at once, each as ``file:line: path: what``."""
 
 
 class RegistryError(HarnessError):
@@ -73,14 +78,25 @@ def reason(error: Exception) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Shortens a text of more than ``limit`` characters to its two ends: for texts of others in one line of output.
+    """Makes one line of a text, and shortens one of more than ``limit`` characters to its two ends: for texts of others in one
+    line of output.
 
     >>> cut("0123456789" * 9, 60)
     '01234567890123456789 … (90 characters) … 56789'
     """
+    text = one_line(text)
     if len(text) <= limit:
         return text
     return f"{text[: limit // 3]} … ({len(text):,} characters) … {text[-limit // 12 :]}"
+
+
+def one_line(text: str) -> str:
+    """Writes whatever ends a line as Python does: for names of others in a line of output.
+
+    >>> one_line("a\\nrun 2\\u2028b")
+    'a\\\\nrun 2\\\\u2028b'
+    """
+    return _LINE_END.sub(lambda one: ascii(one[0])[1:-1], text)
 
 
 def printable(text: str) -> str:

@@ -17,6 +17,7 @@ from ssinghal.catalog.field_types import (
     Count,
     Function,
     Modules,
+    Name,
     Pinned,
     SchemaNumber,
     Text,
@@ -32,9 +33,9 @@ from ssinghal.core.tensors import DType, Shape
 class Model(CatalogModel):
     """The model. ``config``: what the package built it from, or the user's ``factory`` (``package.module:function``)."""
 
-    name: Text
-    package: Text
-    config: Text
+    name: Name
+    package: Name
+    config: Name
     factory: Function | None = None
     params: Amount
     fused: StrictBool
@@ -91,7 +92,7 @@ class Counts(CatalogModel):
 
     calls: Count
     cases: Count
-    left_out: Mapping[str, Amount] = {}
+    left_out: Mapping[Name, Amount] = {}
 
 
 class CapturedLine(CountedLine):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
-from ssinghal.catalog.field_types import Arguments, CatalogModel, Count, SchemaNumber, ShapeField, Text, read_shapes
+from ssinghal.catalog.field_types import Arguments, CatalogModel, Count, Name, SchemaNumber, ShapeField, Text, read_shapes
 from ssinghal.catalog.placement_fields import PlacementChange, PlacementModel
 from ssinghal.core.case import KnownOom
 from ssinghal.core.tensors import Shape
@@ -23,12 +23,12 @@ class ShapeOrigin(CatalogModel):
     """
 
     shape: ShapeField
-    model: Text | None = None
-    input: Text | None = None
+    model: Name | None = None
+    input: Name | None = None
     call: Text | None = None
     role: Literal["in", "out"] | None = None
-    at: Text | None = None
-    traced_with: tuple[Text, ...] = ()
+    at: Name | None = None
+    traced_with: tuple[Name, ...] = ()
     note: Text | None = None
     none: Text | None = None
     artefact: Text | None = None
@@ -45,8 +45,8 @@ class ShapeOrigin(CatalogModel):
 class Oom(CatalogModel):
     """What a card reported when it ran out of memory on this call; with bytes if the log of ``run`` has them."""
 
-    run: Text
-    stage: Text | None = None
+    run: Name
+    stage: Name | None = None
     total_bytes: Count | None = None
     bytes_per_bank: Count | None = None
     banks: Count | None = None
@@ -88,9 +88,9 @@ class CrossedHead(CatalogModel):
 
     schema_version: SchemaNumber = Field(alias="schema")
     kind: Literal["crossed"]
-    title: Text
-    traced_with: tuple[Text, ...] = ()
-    runs: Mapping[str, Text] = {}
+    title: Name
+    traced_with: tuple[Name, ...] = ()
+    runs: Mapping[Name, Text] = {}
     placement: PlacementModel
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, StrictInt
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, StrictInt
 
 from ssinghal.core.case import OperandPlacement, OutputMemory
 from ssinghal.core.memory_config import MemoryRequest, Sharding
 from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import MAX_DIM, MAX_RANK, BufferType, Shape, check_shape
-from ssinghal.errors import InvalidCase, unknown
+from ssinghal.errors import InvalidCase, one_line, unknown
 from ssinghal.operators.case_json import operand_from_json, result_memory
 
 Operand = Shape | tuple[Shape | None, ...]
@@ -129,15 +129,24 @@ def _torch_dtype(value: Any) -> Any:
     return value
 
 
+def _of_one_line(value: str) -> str:
+    """Refuses a text that would break the lines of output, and of records, that it is in."""
+    if one_line(value) != value:
+        raise ValueError(f"expected a text of one line, got {value!r}")
+    return value
+
+
 def _modules(value: Any) -> Any:
     """Reads a module, or modules with the number of their calls."""
     if isinstance(value, str) and value:
-        return value
+        return _of_one_line(value)
     counts = value.items() if isinstance(value, dict) else ()
     if not counts or not all(isinstance(path, str) and path and type(calls) is int and calls > 0 for path, calls in counts):
         raise ValueError(f"expected a module, or modules with their calls like {{block.0: 2, (top): 1}}, got {value!r}")
     if len(counts) > MAX_MODULES:
         raise ValueError(f"names {len(counts)} modules; expected at most {MAX_MODULES}, and the number of the others in more")
+    for path, _ in counts:
+        _of_one_line(path)
     return value
 
 
@@ -155,6 +164,7 @@ ShapeField = Annotated[Shape, PlainValidator(_shape)]
 Count = Annotated[StrictInt, Field(ge=1)]
 Amount = Annotated[StrictInt, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
+Name = Annotated[Text, AfterValidator(_of_one_line)]  # stands in lines of output and in records
 TorchDType = Annotated[str, BeforeValidator(_torch_dtype)]
 Pinned = Annotated[str, Field(pattern=PINNED)]
 Function = Annotated[str, Field(pattern=FUNCTION)]

@@ -11,15 +11,15 @@ from pydantic import Field, model_validator
 
 from ssinghal.catalog.counted import CountedLine
 from ssinghal.catalog.crossed import CrossedLine
-from ssinghal.catalog.field_types import CatalogModel, SchemaNumber, Text
+from ssinghal.catalog.field_types import CatalogModel, Name, SchemaNumber
 from ssinghal.catalog.placement_fields import PlacementModel
 
 
 class ImportedLine(CrossedLine, CountedLine):
     """One call that ``model`` makes ``n`` times at an ``input`` size, in the modules ``at``, if the list has them."""
 
-    model: Text | None = None
-    input: Text | None = None
+    model: Name | None = None
+    input: Name | None = None
 
     @model_validator(mode="after")
     def _no_card_ran_it(self) -> ImportedLine:
@@ -33,7 +33,7 @@ class ImportedHead(CatalogModel):
 
     schema_version: SchemaNumber = Field(alias="schema")
     kind: Literal["imported"]
-    title: Text
+    title: Name
     placement: PlacementModel
 
 

@@ -26,7 +26,7 @@ from ssinghal.catalog.schema import Catalog
 from ssinghal.core.case import Placement, Source
 from ssinghal.core.files import exists, is_file, write_whole
 from ssinghal.core.tensors import Shape
-from ssinghal.errors import CatalogError, InvalidCase, unknown
+from ssinghal.errors import CatalogError, InvalidCase, one_line, unknown
 from ssinghal.operators import find_operator
 from ssinghal.operators.binding import bind, unsharded_specs
 
@@ -192,6 +192,8 @@ class _FileReader:
         self._arithmetic = arithmetic
         self.catalog: Catalog | None = None
         self._document = MarkedYaml(file)
+        if one_line(file.name) != file.name:
+            self._fault((), "expected a file with a name of one line: records hold it")
         self._all_read = not any(fault.path.startswith(_LISTS) for fault in self.faults)
         if isinstance(self._document.data, dict):
             with suppress(TooManyFaults):

@@ -15,7 +15,7 @@ from click.shell_completion import shell_complete
 from ssinghal import __version__
 from ssinghal.cli.lazy_group import LazyCommand, LazyGroup
 from ssinghal.cli.standard_error import let_standard_error_fail
-from ssinghal.errors import LINE_LIMIT, CatalogError, HarnessError, cut, visible
+from ssinghal.errors import LINE_LIMIT, CatalogError, HarnessError, cut, one_line, visible
 
 PROGRAM = "ssinghal"
 COMPLETION_VARIABLE = "_SSINGHAL_COMPLETE"
@@ -114,7 +114,7 @@ def main() -> None:
     except HarnessError as error:
         code = _fail(str(error))
     except OSError as error:
-        code = _fail(_os_error(error))
+        code = _fail(one_line(_os_error(error)))
     signal.signal(signal.SIGTERM, before)
     sys.exit(code)
 

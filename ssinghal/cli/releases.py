@@ -21,7 +21,7 @@ from ssinghal.core.versions import new_run_id
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import add_release, added_releases, installed_release, remove_release, why_not
 from ssinghal.device.virtual import remove_root
-from ssinghal.errors import HarnessError
+from ssinghal.errors import SeveralFaults
 from ssinghal.render.tables import aligned
 
 FORMER_RUN = "timeline"
@@ -64,7 +64,7 @@ def add(versions: tuple[str, ...]) -> None:
     """
     errors = [error for error in map(why_not, versions) if error]
     if errors:
-        raise HarnessError("\n".join(errors))
+        raise SeveralFaults(errors)
     for version in track(versions, "adding", len(versions)):
         release = add_release(version)
         echo(f"ttnn {version}: {release.folder}")

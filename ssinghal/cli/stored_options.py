@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,8 @@ from click.core import ParameterSource
 from ssinghal.cli.parameter_types import Seconds
 from ssinghal.core.case_sets import Shard
 from ssinghal.device.releases import Release
-from ssinghal.errors import InvalidCase, cut
+from ssinghal.errors import InvalidCase
+from ssinghal.runs.option_types import FLAG, INTEGER, IS, LIST, NUMBER, TEXT, wrong_type
 
 if TYPE_CHECKING:
     from ssinghal.catalog.choosing import Choice
@@ -25,17 +25,6 @@ _OF_THIS_COMMAND = {"resume", "results", "as_json", "ttnn_log", *_CLUSTERS}
 MAY_BE_NEW = _OF_THIS_COMMAND | {"workers", "timeout"}
 # Of these, what decides how the run goes on: not --resume itself, its folder, or what is printed.
 _DECIDED_ANEW = MAY_BE_NEW - {"resume", "results", "as_json", "ttnn_log"}
-
-SHOWN = 60  # characters of a value that is refused
-
-_LIST, _FLAG, _INTEGER, _NUMBER, _TEXT = "a list of texts", "true or false", "an integer", "a number", "a text"
-_IS: Mapping[str, Callable[[Any], bool]] = {
-    _LIST: lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
-    _FLAG: lambda value: isinstance(value, bool),
-    _INTEGER: lambda value: isinstance(value, int) and not isinstance(value, bool),
-    _NUMBER: lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
-    _TEXT: lambda value: isinstance(value, str),
-}
 
 
 def plain_options(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,21 +86,21 @@ def check_stored(context: click.Context, stored: Mapping[str, Any], file: str) -
         if name not in stored or name in _OF_THIS_COMMAND:
             continue
         value, kind = stored[name], _kind(parameter)
-        has_default = kind in (_LIST, _FLAG) or isinstance(parameter.default, (str, int, float))
+        has_default = kind in (LIST, FLAG) or isinstance(parameter.default, (str, int, float))
         is_absent = value is None and not has_default
-        if not is_absent and not _IS[kind](value):
-            raise InvalidCase(f"{file}: options.{name}: expected {kind}, not {cut(json.dumps(value), SHOWN)}")
+        if not is_absent and not IS[kind](value):
+            raise InvalidCase(f"{file}: {wrong_type(name, kind, value)}")
 
 
 def _kind(parameter: click.Parameter) -> str:
     """Returns what JSON has for a parameter: what ``plain_options`` makes of its values."""
     if parameter.multiple or parameter.nargs != 1 or isinstance(parameter.default, tuple):
-        return _LIST
+        return LIST
     if isinstance(parameter, click.Option) and parameter.is_flag:
-        return _FLAG
+        return FLAG
     if isinstance(parameter.type, click.types.IntParamType):
-        return _INTEGER
-    return _NUMBER if isinstance(parameter.type, Seconds) else _TEXT
+        return INTEGER
+    return NUMBER if isinstance(parameter.type, Seconds) else TEXT
 
 
 def _typed(parameter: click.Parameter, stored: Any) -> Any:

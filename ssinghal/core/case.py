@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ssinghal.core.json_values import Bytes, fields_of, plain, value_text
+from ssinghal.core.json_values import Bytes, LineText, fields_of, plain, value_text
 from ssinghal.core.memory_config import MemoryRequest, Sharding
 from ssinghal.core.mesh import ShardDim, shard_dim_json, shard_dim_word
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, Shape, TextEnum, format_shape
@@ -149,7 +149,7 @@ class Placement:
 class ModuleCalls:
     """A module, by its path in the model, and how often it makes a call."""
 
-    path: str
+    path: LineText
     # 0 if the module has a tensor of the shape, but need not make this very call.
     calls: Bytes = 1
 
@@ -158,10 +158,10 @@ class ModuleCalls:
 class Source:
     """A catalog line that a case comes from."""
 
-    catalog: str
+    catalog: LineText
     # For captured lines: the model and its input size.
-    model: str = ""
-    input_size: str = ""
+    model: LineText = ""
+    input_size: LineText = ""
     # How often the model makes the call; 0 if it has a tensor of the shape, but need not make this very call.
     count: Bytes = 1
     # The modules that make the call, in the order of their first calls; empty where none is named.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.core.json_values import Bytes, fields_of, plain
+from ssinghal.core.json_values import Bytes, LineText, fields_of, plain
 from ssinghal.core.tensors import ONE_CHIP, Board, MemoryRegion, TextEnum
 
 NO_MEMORY = MemoryRegion(1, 0, 1)
@@ -29,12 +29,12 @@ class DeviceFacts:
     """What was opened and how that was proved; every run has it in its header. Headers of older versions lack some of it."""
 
     mode: DeviceMode = DeviceMode.NONE
-    board: str = ""
-    arch: str = ""
-    cluster: str = ""
+    board: LineText = ""
+    arch: LineText = ""
+    cluster: LineText = ""
     # Columns and rows of cores.
     grid: tuple[int, int] = (0, 0)
-    ttnn: str = ""
+    ttnn: LineText = ""
     l1: MemoryRegion = NO_MEMORY
     dram: MemoryRegion = NO_MEMORY
     # Where L1 banks start: TTNN keeps what is below.
@@ -44,11 +44,11 @@ class DeviceFacts:
     # Rows and columns of chips.
     mesh: tuple[int, int] = ONE_CHIP
     # Of the cluster descriptor that a virtual board was opened from.
-    descriptor_sha256: str = ""
+    descriptor_sha256: LineText = ""
     # Why this mode was chosen.
-    reason: str = ""
+    reason: LineText = ""
     # What shows that the device is of its mode.
-    proof: str = ""
+    proof: LineText = ""
 
     @property
     def knows_memory(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssinghal.core.json_values import Bytes, Dims, Finite, fields_of, without_empty
+from ssinghal.core.json_values import Bytes, Dims, Finite, LineText, fields_of, without_empty
 from ssinghal.core.tensors import TextEnum
 from ssinghal.core.verdict import Resource
 
@@ -23,12 +23,12 @@ class Prediction(TextEnum):
 class EstimatedTensor:
     """A tensor of the call by arithmetic, whether or not it was ever placed."""
 
-    label: str
+    label: LineText
     shape: Dims
     padded_shape: Dims
-    dtype: str
-    layout: str
-    memory: str
+    dtype: LineText
+    layout: LineText
+    memory: LineText
     logical_bytes: Bytes
     allocated_bytes: Bytes
     bytes_per_bank: Bytes
@@ -46,7 +46,7 @@ class Estimate:
 
     verdict: Prediction
     resource: Resource | None = None
-    stage: str = ""
+    stage: LineText = ""
     reason: str = ""
     complete: bool = True
     temporaries: bool = False
@@ -61,7 +61,7 @@ class Estimate:
     program_end: Bytes | None = None
     limit_bytes: Bytes | None = None
     shortfall_bytes: int | None = None
-    peak_bytes_per_bank: Mapping[str, Bytes] = field(default_factory=dict)
+    peak_bytes_per_bank: Mapping[LineText, Bytes] = field(default_factory=dict)
     allocations: tuple[EstimatedTensor, ...] = ()
 
     def to_json(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ssinghal.core.json_values import Bytes, Dims
+from ssinghal.core.json_values import Bytes, Dims, LineText
 from ssinghal.core.tensors import BufferType
 
 
@@ -13,13 +13,13 @@ class PlacedTensor:
     """An operand or result on the device."""
 
     # "input 1", …, "output", or "output 1", … where there are several.
-    label: str
+    label: LineText
     # In elements, as placed.
     shape: Dims
-    dtype: str
-    layout: str
+    dtype: LineText
+    layout: LineText
     # The kind of memory and how the tensor is sharded.
-    memory: str
+    memory: LineText
     # Of the values alone, without padding.
     logical_bytes: Bytes
     # Of all pages, padding and alignment included.

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from ssinghal.core.case import Case, Source
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.estimate import Estimate, EstimatedTensor
-from ssinghal.core.json_values import Bounds, Bytes, Dims, Finite, plain_values
+from ssinghal.core.json_values import Bounds, Bytes, Dims, Finite, LineText, plain_values
 from ssinghal.core.measured import Comparison, PlacedTensor, Usage
 from ssinghal.core.remedy_outcome import RemedyOutcome
 from ssinghal.core.tensors import ONE_CHIP, BufferType, DType, Layout, Shape
@@ -27,7 +27,6 @@ from ssinghal.core.verdict import Resource, Status, Verdict, sentence
 SCHEMA_VERSION = 1
 
 _MEMORY = r"(dram|l1)(:(height|width|block|nd)(@[0-9x,+-]+)?(:[0-9]+(x[0-9]+)*)?(:col_major)?)?"
-LineText = Annotated[str, Bounds(pattern=r"^[^\r\n]*$")]  # a name, which stands in lines of output
 MemoryText = Annotated[str, Bounds(pattern=f"^{_MEMORY}$")]
 OutputMemoryText = Annotated[str, Bounds(pattern=f"^(same|ttnn|{_MEMORY})$")]
 
@@ -37,7 +36,7 @@ class RecordedCase:
     """The call of a record, as ``Case.identity`` has it, and what names it."""
 
     # The id of the run that the record belongs to.
-    run: str = ""
+    run: LineText = ""
     # The name it was selected by, which may be an alias.
     op: LineText
     # Shapes of the tensor arguments, in elements.
@@ -88,23 +87,23 @@ class Record(Verdict, RecordedCase):
     # Why there are no peaks.
     usage_note: str = ""
     # Bytes per bank that operands and results took together when the call returned, by kind of memory.
-    resident: Mapping[str, Bytes] = field(default_factory=dict)
+    resident: Mapping[LineText, Bytes] = field(default_factory=dict)
     # What arithmetic predicts, without a device.
     estimate: Estimate | None = None
     # What a search for remedies found, if the case ran out of memory and one was made.
     remedies: RemedyOutcome | None = None
     # Bytes per bank that the call left allocated (a leak), by kind of memory.
-    left_allocated: Mapping[str, Bytes] = field(default_factory=dict)
+    left_allocated: Mapping[LineText, Bytes] = field(default_factory=dict)
     # The catalog lines that the case comes from.
     sources: tuple[Source, ...] = ()
     # In what the options of the run altered the call of the catalogs: ``Case.altered``.
-    altered: tuple[str, ...] | None = None
+    altered: tuple[LineText, ...] | None = None
     # Node id of the test that ran it.
-    test: str = ""
+    test: LineText = ""
     # How the first attempt ended, where the process was lost and the case was repeated alone: this is its second answer.
     retried: str = ""
     # The id of the earlier run that this answer was taken from; empty where the case was run.
-    taken_from: str = ""
+    taken_from: LineText = ""
     # Seconds that it took.
     duration_s: Finite = 0.0
 

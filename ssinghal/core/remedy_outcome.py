@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ssinghal.core.json_values import Bytes
+from ssinghal.core.json_values import Bytes, LineText
 from ssinghal.core.tensors import TextEnum, format_bytes
+from ssinghal.errors import one_line
 
 NOT_TRIED = "impossible by arithmetic, or too slow here"
 
@@ -26,13 +27,13 @@ class WorkingRemedy:
     """A remedy that ran on the record's device, and whose result had the required shape, dtype, layout and memory."""
 
     # What it changes for the code around the call.
-    contract: str
+    contract: LineText
     # The name of the strategy.
-    lever: str
+    lever: LineText
     # Details, such as the number of pieces.
-    note: str
+    note: LineText
     # The most that was allocated after any of its calls, by kind of memory.
-    peak_bytes_per_bank: Mapping[str, Bytes]
+    peak_bytes_per_bank: Mapping[LineText, Bytes]
     # Allocated bytes of operands and results over all of its calls.
     moved_bytes: Bytes
     calls: Bytes
@@ -58,8 +59,8 @@ class WorkingRemedy:
 class StrategyRejection:
     """A strategy that does not help."""
 
-    contract: str
-    lever: str
+    contract: LineText
+    lever: LineText
     reason: str
     # 0 if it was not tried: impossible by arithmetic, too much work for the host, or the budget was spent before.
     probes: Bytes
@@ -94,7 +95,7 @@ class RemedyOutcome:
         if self.first is not None:
             return f"remedy, {self.first}"
         if self.reason:
-            return f"no remedy searched for: {self.reason}"
+            return f"no remedy searched for: {one_line(self.reason)}"
         tried = sum(refused.probes > 0 for refused in self.refused)
         untried = len(self.refused) - tried
         parts = [f"{tried} tried"] * bool(tried) + [f"{untried} not tried ({NOT_TRIED})"] * bool(untried)

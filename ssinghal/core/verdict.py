@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.core.json_values import Bytes, fields_of, without_empty
+from ssinghal.core.json_values import Bytes, LineText, fields_of, without_empty
 from ssinghal.core.tensors import TextEnum
 from ssinghal.errors import cut
 
@@ -75,7 +75,7 @@ class Verdict:
     # What ran out, for an OOM.
     resource: Resource | None = None
     # Where the call stopped: "input 2", "output", "program", "call" … No enum: operands are numbered, plans name steps.
-    stage: str = ""
+    stage: LineText = ""
     # What the buffer needs in all its banks together.
     total_bytes: Bytes | None = None
     # What the fullest bank needs for the buffer.
@@ -97,17 +97,17 @@ class Verdict:
     # The L1 tensor that program buffers run into.
     tensor_address: Bytes | None = None
     # The range of cores that program buffers are on, as TTNN prints it.
-    cores: str = ""
+    cores: LineText = ""
     # "circular", "dataflow" …: the program buffers that TTNN names.
-    buffer_kind: str = ""
+    buffer_kind: LineText = ""
     # Who gave the verdict.
     decided_by: DecidedBy = DecidedBy.TTNN
     # The class of the Python exception.
-    error_type: str = ""
+    error_type: LineText = ""
     # TTNN's own text, or the reason of whoever decided.
     message: str = ""
     # TTNN's source file and line.
-    thrown_at: str = ""
+    thrown_at: LineText = ""
 
     @property
     def stopped_at_operand(self) -> bool:

@@ -18,7 +18,7 @@ from ssinghal.core.files import write_whole
 from ssinghal.core.json_values import fields_of, without_empty
 from ssinghal.core.record import Record
 from ssinghal.core.verdict import Resource, Status
-from ssinghal.errors import HarnessError
+from ssinghal.errors import HarnessError, one_line
 from ssinghal.estimation.estimator import MemoryEstimate
 
 FOLDER = Path(__file__).parents[1] / "baselines"
@@ -76,7 +76,9 @@ def load_baseline(board: str) -> Mapping[str, BaselineEntry]:
             fields.pop("id")
             fields |= {"status": Status(fields["status"]), "booked": tuple(fields.get("booked", ()))}
             fields |= {"resource": Resource(fields["resource"])} if "resource" in fields else {}
-            entries[key] = BaselineEntry(**fields)
+            entries[key] = entry = BaselineEntry(**fields)
+            if one_line(entry.stage) != entry.stage:
+                raise ValueError("stage: expected a text of one line")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise HarnessError(f"{path}:{number}: not a baseline entry: {error}") from error
     return entries

@@ -16,7 +16,6 @@ from typing import Any
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.files import GrowingFile, write_whole
-from ssinghal.core.json_values import plain
 from ssinghal.core.record import Record
 from ssinghal.core.run_info import RunInfo
 from ssinghal.core.versions import now, package_versions
@@ -111,7 +110,7 @@ class ReleaseFolder:
         self._describe(replace(info, finished=now()))
 
     def _describe(self, info: RunInfo) -> None:
-        write_whole(self._info, json.dumps(plain(info), indent=2))
+        write_whole(self._info, info.text())
 
 
 @dataclass(frozen=True)

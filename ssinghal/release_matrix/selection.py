@@ -13,7 +13,7 @@ from ssinghal.catalog.sampling import sample
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
 from ssinghal.device.releases import Release, add_release, find_release, known_releases, why_not
-from ssinghal.errors import HarnessError, InvalidCase
+from ssinghal.errors import HarnessError, InvalidCase, SeveralFaults
 from ssinghal.estimation.estimator import read_cases
 from ssinghal.operators import find_operator
 from ssinghal.runs.summary import left_out
@@ -90,7 +90,7 @@ def selected_releases(versions: Sequence[str] | None, adding: Callable[[str], No
         return known
     errors = [error for error in map(why_not, versions) if error]
     if errors:
-        raise HarnessError("\n".join(errors))
+        raise SeveralFaults(errors)
     releases = []
     for version in sorted(versions, key=Version):
         try:
@@ -98,7 +98,7 @@ def selected_releases(versions: Sequence[str] | None, adding: Callable[[str], No
         except HarnessError as error:
             errors.append(str(error))
     if errors:
-        raise HarnessError("\n".join(errors))
+        raise SeveralFaults(errors)
     return releases
 
 

@@ -13,6 +13,7 @@ from ssinghal.core.run_info import RunInfo
 from ssinghal.errors import HarnessError
 from ssinghal.runs.latest import LATEST
 from ssinghal.runs.line_files import COMPRESSED, RECORDS, lines_file
+from ssinghal.runs.option_types import option_fault
 from ssinghal.runs.parsing import check_schema, problem_of, schema_of
 
 _HEAD = TypeAdapter(RunInfo)
@@ -113,9 +114,9 @@ def read_head(folder: Path) -> RunInfo:
     path = folder / INFO
     if not path.is_file():
         raise HarnessError(f"{folder}: expected a run's folder, with {INFO} in it")
-    head, remarks = head_of(path)
-    if remarks:
-        raise HarnessError(remarks[0])
+    head = _checked(path)
+    if isinstance(head, str):
+        raise HarnessError(head)
     return head
 
 
@@ -129,16 +130,39 @@ def head_bytes(path: Path) -> bytes:
 
 
 def head_of(path: Path) -> tuple[RunInfo, list[str]]:
+    """Returns what a ``run.json`` holds; nothing, and a remark, where that is not a run's header.
+
+    Raises:
+        HarnessError: It cannot be read, or is one of a newer version.
+    """
+    try:
+        head = _checked(path)
+    except FileNotFoundError:
+        return RunInfo(), []
+    if isinstance(head, str):
+        return RunInfo(), [f"{head}; the run's options and device are not known"]
+    return head, []
+
+
+def _checked(path: Path) -> RunInfo | str:
+    """Returns what a ``run.json`` holds, or why it is not a run's header.
+
+    Raises:
+        FileNotFoundError: There is none.
+        HarnessError: It cannot be read, or is one of a newer version.
+    """
     try:
         data = head_bytes(path)
     except FileNotFoundError:
-        return RunInfo(), []
+        raise
     except OSError as error:
         raise HarnessError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
-        return RunInfo(), [f"{path}: not a run's header ({error}); the run's options and device are not known"]
+        return f"{path}: not a run's header ({error})"
     check_schema(schema_of(data), path)
     try:
-        return _HEAD.validate_json(data, strict=True), []
+        head = _HEAD.validate_json(data, strict=True)
     except ValidationError as error:
-        return RunInfo(), [f"{path}: not a run's header ({problem_of(error)}); the run's options and device are not known"]
+        return f"{path}: not a run's header ({problem_of(error)})"
+    fault = option_fault(head.options)
+    return f"{path}: {fault}" if fault else head

@@ -25,7 +25,7 @@ from ssinghal.core.json_values import plain
 from ssinghal.core.locks import used_file
 from ssinghal.core.record import SCHEMA_VERSION, Record
 from ssinghal.core.tensors import Shape
-from ssinghal.errors import HarnessError
+from ssinghal.errors import HarnessError, one_line
 from ssinghal.runs.folders import INFO, run_folders
 from ssinghal.runs.index_rows import RunRows, shape_text
 from ssinghal.runs.line_files import COMPRESSED, RECORDS, blocks
@@ -287,9 +287,15 @@ def _stamps(db: sqlite3.Connection) -> dict[str, str]:
 def _runs(db: sqlite3.Connection) -> dict[int, IndexedRun]:
     rows = db.execute("SELECT id, folder, run, started, device, losses, refused FROM runs ORDER BY started, folder")
     return {
-        number: IndexedRun(folder, run, started, parse_device(device), tuple(json.loads(losses)), refused)
+        number: IndexedRun(
+            one_line(folder), one_line(run), one_line(started), parse_device(device), _lines(losses), one_line(refused)
+        )
         for number, folder, run, started, device, losses, refused in rows
     }
+
+
+def _lines(losses: str) -> tuple[str, ...]:
+    return tuple(map(one_line, json.loads(losses)))
 
 
 def _outcome(db: sqlite3.Connection, path: Path, number: int, ttnn: str) -> Record:

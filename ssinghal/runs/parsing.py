@@ -15,9 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from ssinghal.core.case import Case, Source
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.core.json_values import fields_of, plain
+from ssinghal.core.json_values import LINE, fields_of, plain
 from ssinghal.core.record import SCHEMA_VERSION, Record
-from ssinghal.errors import HarnessError, InvalidCase
+from ssinghal.errors import HarnessError, InvalidCase, one_line
 from ssinghal.operators.case_json import KEYS, MIXED_KEYS, case_from_json
 from ssinghal.runs.line_files import blocks
 
@@ -172,5 +172,6 @@ def check_schema(schema: Any, path: Path, number: int | None = None) -> None:
 
 def problem_of(error: ValidationError) -> str:
     first = min(error.errors(), key=lambda one: _ORDER.get(one["loc"][0], 0) if one["loc"] else 0)
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else str(first["msg"])
+    where = one_line(".".join(map(str, first["loc"])))
+    what = "expected a text of one line" if first.get("ctx", {}).get("pattern") == LINE else str(first["msg"])
+    return f"{where}: {what}" if where else what

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
 from ssinghal.core.files import LineFile, write_whole
-from ssinghal.core.json_values import plain
 from ssinghal.core.record import Record
 from ssinghal.core.run_info import RunInfo
 from ssinghal.core.verdict import DecidedBy, Status, Verdict
@@ -174,4 +173,4 @@ class RunFolder:
             raise HarnessError(f"cannot write results to {self.path}: {error.strerror}") from error
 
     def _write_info(self) -> None:
-        write_whole(self.path / "run.json", json.dumps(plain(self.info), indent=2))
+        write_whole(self.path / "run.json", self.info.text())

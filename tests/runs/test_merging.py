@@ -127,6 +127,23 @@ def refused(run: Any, tmp_path: Path, *paths: str) -> str:
     return str(done.err.removeprefix("ssinghal: ").rstrip("\n"))
 
 
+@pytest.mark.parametrize("maker", [{}, {"catalogs": ["nosuch"]}, {"catalog": ["nosuch"]}], ids=["a program", "run", "pytest"])
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        *[(name, "a list of texts") for name in ("placements", "dtypes", "operators", "op", "tests")],
+        *[(name, "a text") for name in ("memory", "weights", "keyword")],
+        *[(name, "an integer") for name in ("max_bytes", "max-bytes", "per_operator", "sample", "host_tiles", "host-tiles")],
+    ],
+)
+def test_an_option_of_another_type_is_refused_by_its_name(run, tmp_path, maker, option, expected):
+    """Whoever made the run: a part may be all that was selected."""
+    for number, value in enumerate([{"a": 1}, [1, None], True, 0.5]):
+        path = part(tmp_path, f"a{number}", RECORDS, options={**maker, option: value})
+        text = f"{path / 'run.json'}: options.{option}: expected {expected}, not {json.dumps(value)}"
+        assert refused(run, tmp_path, str(path)) == text
+
+
 def test_no_run_is_refused(run, tmp_path):
     assert "Missing argument 'RUN...'" in refused(run, tmp_path)
     assert refused(run, tmp_path, "nosuch").startswith("no run 'nosuch'")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ssinghal.core.device_facts import DeviceFacts
-from ssinghal.errors import HarnessError, printable
+from ssinghal.errors import HarnessError, SeveralFaults, printable
 from ssinghal.runner.cluster.checks import device_differences
 from ssinghal.runner.cluster.link import Link, TaskLost
 from ssinghal.runner.cluster.tasks import Checked, Run, check_worker
@@ -63,7 +63,7 @@ class Members:
                 break
         if faults:
             self._link.forget(self._checks)
-            raise HarnessError("\n".join(faults))
+            raise SeveralFaults(faults)
         if self._wanted is None:
             raise HarnessError(f"all workers of the Dask scheduler {self._link.where} were lost while they opened a device")
         return self._wanted
