@@ -18,10 +18,11 @@ from ssinghal.cli.long_help import LongHelp
 from ssinghal.cli.progress import VerdictProgress, doing, track
 from ssinghal.cli.requests import DeviceRequest, device_options
 from ssinghal.cli.stored_options import check_typed, choice_of, plain_options, values_of
-from ssinghal.cli.streams import show
+from ssinghal.cli.streams import echo, show
 from ssinghal.core.case import Case
 from ssinghal.core.case_sets import Shard
 from ssinghal.core.tensors import BufferType, DType, format_bytes
+from ssinghal.errors import DEVICE_ERRORS
 from ssinghal.runner.cluster.opening import Cluster
 from ssinghal.runner.sweep import Opened, sweep
 from ssinghal.runs.summary import left_out
@@ -121,7 +122,7 @@ def run(
             device = DeviceRequest(**{name: values[name] for name in vars(device) if name in values})
         choice = device.choose(golden=True)
         pool_options = device.pool_options(choice)
-        where = Cluster.of(scheduler, cluster, device.workers, pool_options.workers)
+        where = Cluster.of(scheduler, cluster, device.workers, pool_options.workers, partial(echo, err=True))
         answering = Answering(choice, pool_options, values["remedies"], where)
         with doing("selecting the cases"):
             chosen = choice_of(values).chosen(answering.board)
@@ -143,6 +144,7 @@ def run(
                 begun = _continued(unfinished, left, answering, opened, stack)
         probes = unfinished is None or bool(begun.cases)
         ended, host_bytes = None, 0
+        fault: Exception | None = None
         with VerdictProgress(len(begun.cases), answering.place) as progress:
             try:
                 if probes:
@@ -158,12 +160,18 @@ def run(
                         incremental=values["incremental"],
                         probes=progress.probes,
                     )
+            except BrokenPipeError:  # nobody reads what the command prints
+                raise
+            except DEVICE_ERRORS as error:  # as a cluster that is gone: what it has is shown first
+                fault = error
             finally:
                 host_bytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
                 if not scheduler and host_bytes and probes:
                     notes.append(f"host memory of the largest device process: {format_bytes(host_bytes)}")
                 lines = begun.folder.finish(len(chosen.cases), notes)
     _show(begun.folder, lines, notes, unmapped, host_bytes, placed=bool(values["placements"]), as_json=as_json)
+    if fault is not None:
+        raise fault
     sys.exit(128 + ended if ended else 1 if begun.folder.summary().faults else 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ from ssinghal.cli.long_help import LongHelp
 from ssinghal.cli.progress import VerdictProgress, doing, track
 from ssinghal.cli.requests import DeviceRequest, device_options
 from ssinghal.cli.stored_options import plain_options
-from ssinghal.cli.streams import show
+from ssinghal.cli.streams import echo, show
 from ssinghal.core.boards import load_board
 from ssinghal.core.case_sets import Shard
 from ssinghal.core.tensors import DType
@@ -74,13 +75,13 @@ def sweep(
     from ssinghal.runner.cluster.opening import Cluster
     from ssinghal.runs.known import EarlierRuns
     from ssinghal.sweeps.parts import PartResult, Sweep, parts_of
-    from ssinghal.sweeps.table import lines
+    from ssinghal.sweeps.table import interruption, lines
 
     choices = device.choose_all()
     releases: list[Release | None] = [*map(find_release, versions)] or [None]
     for choice in choices:
         check_placements(placements, load_board(choice.board))  # before anything is opened
-    where = Cluster.of(scheduler, cluster, device.workers, device.pool_options(choices[0]).workers)
+    where = Cluster.of(scheduler, cluster, device.workers, device.pool_options(choices[0]).workers, partial(echo, err=True))
     selection = Choice(catalogs, operators, None, max_bytes, per_operator, placements, weights, shard, dtypes)
     with doing("selecting the cases"):
         chosen = selection.chosen(load_board(choices[0].board))
@@ -92,19 +93,24 @@ def sweep(
     shared = Sweep(chosen, results, typed, remedies, not fresh, where)
     notes: list[str] = []
     ended: list[PartResult] = []
+    parts = list(parts_of(choices, releases, device.pool_options))
     try:
-        for part in parts_of(choices, releases, device.pool_options):
+        for part in parts:
             click.echo(f"{part.choice.board}, ttnn {part.ttnn or 'not installed'}:", err=True)
             with VerdictProgress(len(chosen.cases), shared.answering(part).place) as progress:
                 ended.append(shared.run(part, progress.count, notes.append, progress.probes))
             if ended[-1].ended:
                 break
     finally:  # also where Ctrl-C comes while a device opens: the runs before it are complete
-        if ended and as_json:
-            parts = [result.to_json() for result in ended]
-            click.echo(json.dumps({"results": str(results), "selected": len(chosen.cases), "parts": parts, "notes": notes}))
-        elif ended:
-            show([*lines(ended), *notes])
+        all_parts = [*ended, *map(shared.not_started, parts[len(ended) :])]
+        is_interrupted = len(all_parts) > len(ended) or any(result.ended for result in ended)
+        if is_interrupted:
+            notes += filter(None, [interruption(all_parts, fresh=fresh)])
+        if as_json:
+            found = {"results": str(results), "selected": len(chosen.cases), "interrupted": is_interrupted}
+            click.echo(json.dumps({**found, "parts": [result.to_json() for result in all_parts], "notes": notes}))
+        else:
+            show([*lines(all_parts), *notes])
     if ended[-1].ended:
         sys.exit(128 + ended[-1].ended)
     sys.exit(2 if any(result.fault for result in ended) else 1 if any(result.faults for result in ended) else 0)

@@ -147,7 +147,9 @@ class RunFolder:
 
     def _head(self) -> list[str]:
         device = self.info.device
-        head = f"run {self.info.run}: {self._counts.cases:,} of {self.info.selected or 0:,} selected cases recorded"
+        # Those that the run did not reach have a record too, which must not read as success.
+        reached, did = self._counts.cases - self.info.unreached, "were run" if self.info.unreached else "recorded"
+        head = f"run {self.info.run}: {reached:,} of {self.info.selected or 0:,} selected cases {did}"
         if self.info.interruption:
             head = f"{head}; {self.info.interruption}"
         if self.info.resumed:

@@ -114,13 +114,20 @@ class Sweep:
     def answering(self, part: SweepPart) -> Answering:
         return Answering(part.choice, part.options, self.remedies, self.cluster)
 
+    def not_started(self, part: SweepPart) -> PartResult:
+        """Returns the result of a part that the sweep ended before."""
+        result = PartResult(part.choice.board, part.ttnn)
+        for case in self.chosen.cases:
+            result.expect(case)
+        return result
+
     def run(
         self, part: SweepPart, count: Callable[[Record], None], note: Callable[[str], object], probes: Callable[[], None]
     ) -> PartResult:
         """Runs one part. ``count`` gets the records as they come; ``note`` lines on lost workers of a cluster, which the
         summary of the run has as well, and on a run that is not indexed; ``probes`` is ``sweep``'s. An error that ends this
         part alone, as a device that does not open, is its ``fault``."""
-        result = PartResult(part.choice.board, part.ttnn)
+        result = self.not_started(part)
         try:
             self._run(part, result, count, note, probes)
         except BrokenPipeError:  # nobody reads what the command prints
@@ -138,8 +145,6 @@ class Sweep:
         probes: Callable[[], None],
     ) -> None:
         answering = self.answering(part)
-        for case in self.chosen.cases:
-            result.expect(case)
         earlier = EarlierRuns(self.results)
         if self.incremental:
             earlier.sync()

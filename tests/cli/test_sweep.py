@@ -77,20 +77,48 @@ def test_the_table_adds_up_and_a_second_sweep_takes_all(sweep):
 
 
 @pytest.mark.virtual_device
-def test_the_same_command_completes_what_was_interrupted(sweep):
-    process = sweep.start("--board", "n150,p150", "--workers", "1")
-    results = sweep.folder / "results"
-    lines = lambda: [f for f in results.glob("2*/records.jsonl") if f.read_bytes().count(b"\n") >= 1]  # noqa: E731
-    wait_for(lines, "a record")
-    os.kill(process.pid, signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("more", [(), ("--fresh",), ("--json",)])
+def test_the_same_command_completes_what_was_interrupted(sweep, number, more):
+    """The second board is not started, and has all its cases to run: the 200 of the catalog."""
+    shapes = [{"shape": [1, 32, 32 * n]} for n in range(1, 201)]
+    (sweep.folder / "catalog.yaml").write_text(catalog_text({"relu": shapes}))
+    process = sweep.start("--board", "n150,p150", "--workers", "1", *more)
+    written = sweep.folder / "results" / "latest" / "records.jsonl"
+    wait_for(lambda: written.exists() and written.read_bytes().count(b"\n") >= 1, "a record")
+    os.kill(process.pid, number)
     out, err = process.communicate(timeout=120)
-    if process.returncode != 130:
-        pytest.skip("the sweep was over before the signal")
-    assert "not run" in out
+    assert (process.returncode, "Traceback" in err) == (128 + number, False)
+    left = [record["status"] for record in read_lines(written)].count("not_run")
+    assert 0 < left < 200
+    command = "the same command without --fresh" if more == ("--fresh",) else "the same command"
+    last = f"interrupted: {left + 200} of 400 cases were not run; {command} completes it"
+    if more == ("--json",):
+        stopped = json.loads(out)
+        assert (stopped["interrupted"], stopped["notes"]) == (True, [last])
+        assert [sums(part)["unreached"] for part in stopped["parts"]] == [left, 200]
+        assert [part["run"] for part in stopped["parts"]] == [written.parent.resolve().name, ""]
+    else:
+        assert out.splitlines()[-1] == last
+        rows = [line.split() for line in out.splitlines()[1:-1]]
+        assert [row[0] for row in rows] == ["n150", "p150"]
+        assert rows[1][4:] == ["200", "0", "0", "0", "0", "0", "200", "not", "started"]
     code, found, _ = sweep("--board", "n150,p150")
-    assert code == 0, err
+    assert (code, found["interrupted"]) == (0, False)
     assert [sums(part)["unreached"] for part in found["parts"]] == [0, 0]
-    assert sums(found["parts"][0])["taken"] >= 1
+    assert sums(found["parts"][0])["taken"] == 200 - left
+
+
+@pytest.mark.virtual_device
+def test_ctrl_c_while_the_first_device_opens_is_in_the_table(sweep):
+    process = sweep.start("--board", "n150,p150", "--op", "gelu")
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("n150, ttnn ")
+    os.kill(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert out.count("not started") == 2
+    assert out.splitlines()[-1] == "interrupted: 2 of 2 cases were not run; the same command completes it"
 
 
 @pytest.mark.virtual_device

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -29,7 +30,7 @@ from ssinghal.errors import HarnessError
 from ssinghal.runner.cluster.checks import device_differences, differences, environment
 from ssinghal.runner.cluster.link import CONNECT_S, connected
 from tests.support.cluster_runs import answers, cases, prober_on
-from tests.support.processes import catalog_text, wait_for
+from tests.support.processes import catalog_text, read_lines, wait_for
 
 CATALOG = catalog_text({"relu": [{"shape": [1, 32, 64]}]})
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -244,7 +245,80 @@ def test_a_run_ends_while_a_worker_hangs(start, tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, "Traceback" in err) == (130, False), err
-    assert "2000 of 2000" in out.replace(",", "")
+    records = read_lines(written)
+    reached = sum(record["status"] != "not_run" for record in records)
+    assert (len(records), 10 < reached < 2000) == (2000, True)
+    assert f"{reached:,} of 2,000 selected cases were run; interrupted: {2000 - reached:,} of 2,000 cases were not run\n" in out
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("gone", ["scheduler", "workers"])
+def test_a_run_whose_cluster_is_gone_shows_what_it_has_and_what_completes_it(gone, as_json, start, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(short_wait(tmp_path)), prepend=os.pathsep)
+    (tmp_path / "catalog.yaml").write_text(catalog_text({"relu": [{"shape": [1, 32, 32 * n]} for n in range(1, 2001)]}))
+    process, address = scheduler(start)
+    only = worker(start, address)
+    command = [
+        sys.executable,
+        "-m",
+        "ssinghal",
+        "run",
+        "catalog.yaml",
+        "--scheduler",
+        address,
+        *(["--json"] if as_json else []),
+    ]
+    run = subprocess.Popen(command, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    written = tmp_path / "results" / "latest" / "records.jsonl"
+    wait_for(lambda: written.exists() and len(written.read_text().splitlines()) > 10, "first records")
+    (process if gone == "scheduler" else only).kill()
+    out, err = run.communicate(timeout=120)
+    why = (
+        f"the Dask scheduler {address} went away"
+        if gone == "scheduler"
+        else "all workers were lost, and no other joined within 2 s"
+    )
+    last = err.splitlines()[-1]
+    assert (run.returncode, last.startswith(f"ssinghal: {why}"), "Traceback" in err) == (2, True, False), err
+    left = sum(record["status"] == "not_run" for record in read_lines(written))
+    name = written.parent.resolve().name
+    if as_json:
+        found = json.loads(out)
+        assert (found["run"], found["selected"], found["unreached"]) == (name, 2000, left)
+        return
+    lines = out.splitlines()
+    interruption = f"interrupted: {left:,} of 2,000 cases were not run"
+    assert lines[0] == f"run {name}: {2000 - left:,} of 2,000 selected cases were run; {interruption}"
+    assert f"complete it with: ssinghal run --resume results/{name}" in lines
+    assert lines[-1] == f"records: results/{name}/records.jsonl"
+
+
+def short_wait(folder: Path) -> Path:
+    """A folder for sys.path, by which commands wait two seconds for a worker."""
+    (folder / "site").mkdir()
+    change = "from ssinghal.runner.cluster.opening import Cluster\nCluster.__init__.__defaults__ = ('', 0, 2.0, str)\n"
+    (folder / "site" / "sitecustomize.py").write_text(change)
+    return folder / "site"
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_a_scheduler_without_a_worker_is_a_line_at_once(command, start, tmp_path):
+    (tmp_path / "catalog.yaml").write_text(CATALOG)
+    _, address = scheduler(start)
+    with connected(address):  # it is there
+        pass
+    arguments = [sys.executable, "-m", "ssinghal", command, "catalog.yaml", "--scheduler", address]
+    began = time.monotonic()
+    waiting = subprocess.Popen(arguments, cwd=tmp_path, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))  # fmt: skip
+    assert waiting.stderr is not None
+    line = f"the Dask scheduler {address} has no worker yet: waiting for one, up to 30 s\n"
+    assert line in iter(waiting.stderr.readline, "")
+    assert time.monotonic() - began < 25, "before the 30 s are over"
+    waiting.send_signal(signal.SIGINT)
+    waiting.communicate(timeout=60)
+    assert waiting.returncode == 130
 
 
 # Options --------------------------------------------------------------------------------------------------------------------

@@ -40,13 +40,17 @@ class Members:
     def checking(self) -> bool:
         return bool(self._checks)
 
-    def start(self, wait_s: float) -> DeviceFacts:
-        """Waits for a worker, checks those that are there then, and returns what they opened.
+    def start(self, wait_s: float, waits: Callable[[str], object]) -> DeviceFacts:
+        """Waits for a worker, checks those that are there then, and returns what they opened. ``waits`` gets a line at once
+        where none is there yet.
 
         Raises:
             HarnessError: There is none within ``wait_s`` seconds, or one of them cannot be used, a line for each.
         """
         end = time.monotonic() + wait_s
+        self._find()
+        if not self.present:
+            waits(f"the Dask scheduler {self._link.where} has no worker yet: waiting for one, up to {wait_s:g} s")
         while not self.present:
             self._find()
             if not self.present and time.monotonic() > end:

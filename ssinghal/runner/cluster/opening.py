@@ -28,9 +28,17 @@ class Cluster:
     address: str = ""
     workers: int = 0
     wait_s: float = 30.0  # for a worker, where there is none
+    waits: Callable[[str], object] = str  # gets a line when the first such wait begins
 
     @classmethod
-    def of(cls, scheduler: str | None, local: str | None, workers: int | None, default: int) -> Cluster | None:
+    def of(
+        cls,
+        scheduler: str | None,
+        local: str | None,
+        workers: int | None,
+        default: int,
+        waits: Callable[[str], object] = str,
+    ) -> Cluster | None:
         """Returns the cluster of the options ``--scheduler``, ``--cluster`` and ``--workers``; None where neither of the first
         two is given. ``default``: workers of this machine where no number is given.
 
@@ -47,7 +55,7 @@ class Cluster:
                 raise InvalidCase(f"--scheduler {scheduler!r}: expected the address of a Dask scheduler, like tcp://host:8786")
             if workers is not None:
                 raise InvalidCase("--workers counts processes of this machine: a scheduler has its own workers")
-            cluster = cls(scheduler or "")
+            cluster = cls(scheduler or "", waits=waits)
         else:
             kind, _, count = local.partition(":")
             if kind != LOCAL or (":" in local and not (count.isdecimal() and 1 <= int(count[:9]) <= MAX_LOCAL)):
@@ -90,6 +98,6 @@ def cluster_prober(
     run = Run(uuid.uuid4().hex, setup, release, options.numerics, wanted)
     with (
         connected(cluster.address) if cluster.address else local_cluster(cluster.workers) as link,
-        DaskProber(link, run, wait_s=cluster.wait_s, note=note) as prober,
+        DaskProber(link, run, wait_s=cluster.wait_s, note=note, waits=cluster.waits) as prober,
     ):
         yield prober

@@ -34,19 +34,22 @@ class DaskProber(Closing):
     """Hands chunks of cases to the workers of a cluster, few at a time, and repeats those of lost workers.
 
     ``wait_s``: how long it waits for a worker where there is none. ``note``: gets a line about workers that were lost.
+    ``waits``: gets a line when the first wait for a worker begins.
 
     Raises:
         HarnessError: There is no worker, one is not as the others, or no device opens.
     """
 
-    def __init__(self, link: Link, run: Run, *, wait_s: float, note: Callable[[str], object]) -> None:
+    def __init__(
+        self, link: Link, run: Run, *, wait_s: float, note: Callable[[str], object], waits: Callable[[str], object] = str
+    ) -> None:
         self._link, self._run, self._wait_s, self._note = link, run, wait_s, note
         self._members = Members(link, run, note)
         self._running: dict[Any, _Running] = {}
         self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lost_workers: set[str] = set()
         try:
-            self.facts: DeviceFacts = self._members.start(wait_s)
+            self.facts: DeviceFacts = self._members.start(wait_s, waits)
         except BaseException:
             self.close()
             raise
