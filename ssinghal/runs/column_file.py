@@ -1,7 +1,9 @@
 """The Parquet file with the columns of a run: made from its lines by the reader's rules, kept beside them where that pays.
 
 One record is kept per case and setting, as ``runs.reader`` keeps it. The file's name holds a digest of the size, times
-and inode of the lines, so that a file made of others, or one that came with a folder from elsewhere, is never opened.
+and inode of the lines, so that a file made of others, or one that came with a folder from elsewhere, is never opened. It
+also holds a digest of the columns, so that a damaged file is made anew: DuckDB writes no checksums, and changed bytes would be
+other figures.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ssinghal.core.code_digest import code_digest
 from ssinghal.core.device_facts import DeviceMode
@@ -35,6 +37,7 @@ PARALLEL_BYTES = 64 * 1024 * 1024
 MAX_PROCESSES = 8
 GROUP, RANK = "setting", "rank"  # the number of the setting in ``Contents.groups``; the place among all records of the run
 _PREFIX, _SUFFIX = ".records-", ".parquet"
+_BLOCK = 2**20
 _NOTE = "ssinghal"
 _READING = ("core", "operators", "runs")  # the code that reads lines
 _NOTHING = ", ".join(f"NULL::{kind} AS {name}" for name, kind in TYPES.items())
@@ -92,12 +95,13 @@ def open_columns(duck: Duck, lines: Path, table: str, may_be_empty: bool) -> Con
             newer version.
     """
     status = _status(lines)
-    kept = lines.with_name(f"{_PREFIX}{_stamp(status)}{_SUFFIX}")
+    start = f"{_PREFIX}{_stamp(status)}-"
     file = duck.folder / f"{table}{_SUFFIX}"
-    if not _brought(kept, file):
+    if not any(_brought(kept, file) for kept in lines.parent.glob(f"{start}*{_SUFFIX}")):
         _make(duck, lines, file, status.st_size, may_be_empty)
         if status.st_size >= CACHED_BYTES and _stamp(_status(lines)) == _stamp(status):
-            _keep(file, kept)
+            with file.open("rb") as content:
+                _keep(file, lines.with_name(f"{start}{_digest(content)}{_SUFFIX}"))
     duck.run(f"CREATE VIEW {table} AS SELECT * FROM read_parquet({text(str(file))})")
     (note,) = duck.row(f"SELECT value FROM parquet_kv_metadata({text(str(file))}) WHERE key = '{_NOTE}'")
     return Contents.of_json(note.decode())
@@ -118,22 +122,33 @@ def _stamp(status: os.stat_result) -> str:
 
 def _brought(kept: Path, file: Path) -> bool:
     """Links or copies a file with columns to the private ``file``, where no other process replaces it, if there is one that is
-    the user's own and nobody else may write. DuckDB takes names with ``*`` for patterns, and opens none elsewhere."""
+    the user's own, nobody else may write, and that holds the bytes that it was written with.
+    DuckDB takes names with ``*`` for patterns, and opens none elsewhere."""
     try:
         with os.fdopen(os.open(kept, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as content:
             status = os.fstat(content.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                return False
+            if not kept.stem.endswith(f"-{_digest(content)}"):
                 return False
             with suppress(OSError):  # of another file system
                 os.link(kept, file, follow_symlinks=False)
                 if os.path.samestat(file.lstat(), status):
                     return True
             file.unlink(missing_ok=True)
+            content.seek(0)
             with file.open("xb") as to:
                 shutil.copyfileobj(content, to)
     except OSError:
         return False
     return True
+
+
+def _digest(content: BinaryIO) -> str:
+    digest = blake2b(digest_size=16)
+    while block := content.read(_BLOCK):
+        digest.update(block)
+    return digest.hexdigest()
 
 
 def _keep(file: Path, kept: Path) -> None:

@@ -155,6 +155,18 @@ def kept_files(folder: Path) -> list[Path]:
     return sorted(folder.glob(".records-*"))
 
 
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "cut in the middle": lambda whole: whole[: len(whole) // 2],
+    "without its last byte": lambda whole: whole[:-1],
+    "with a byte more": lambda whole: whole + b"1",
+    "garbage": lambda whole: bytes(range(256)) * (len(whole) // 256 + 1),
+    "zeros": lambda whole: bytes(len(whole)),
+    "a flipped page": lambda whole: whole[:200] + bytes(255 - byte for byte in whole[200:300]) + whole[300:],
+    "a flipped footer": lambda whole: whole[:-40] + bytes(255 - byte for byte in whole[-40:-20]) + whole[-20:],
+}
+
+
 class TestKept:
     """The Parquet file beside the lines."""
 
@@ -213,6 +225,33 @@ class TestKept:
         assert_equal(folder)
         assert len(made) == 2
         assert not kept.is_symlink()
+
+    @pytest.mark.parametrize("links", [True, False])
+    @pytest.mark.parametrize("damage", DAMAGES)
+    def test_a_damaged_one_is_made_again_once(self, folder, made, monkeypatch, damage, links):
+        """``links``: whether files can be linked, else they are copied."""
+        if not links:
+            monkeypatch.setattr(os, "link", lambda *_, **__: (_ for _ in ()).throw(OSError()))
+        assert_equal(folder)
+        (kept,) = kept_files(folder)
+        whole = kept.read_bytes()
+        with kept.open("r+b") as file:  # in place, as a disk or a careless program does
+            file.truncate(0)
+            file.write(DAMAGES[damage](whole))
+        for _ in range(2):
+            assert_equal(folder)
+        assert len(made) == 2
+        assert len(kept_files(folder)) == 1
+
+    @given(place=st.integers(0, 2**16), bit=st.integers(0, 7))
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    def test_no_flipped_bit_changes_a_figure(self, folder, place, bit):
+        assert_equal(folder)
+        (kept,) = kept_files(folder)
+        data = bytearray(kept.read_bytes())
+        data[place % len(data)] ^= 1 << bit
+        kept.write_bytes(data)
+        assert_equal(folder)
 
     def test_it_stays_readable_when_it_is_replaced(self, folder):
         assert_equal(folder)
