@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ssinghal.core.case import Source
+from ssinghal.core.case_sets import Shard
 from ssinghal.core.record import Record
 from ssinghal.core.run_info import RunInfo
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.operators import suite_name
 from ssinghal.operators.binding import largest_bytes
 from ssinghal.runs.parsing import case_or_none
@@ -52,10 +53,16 @@ class Selection:
     sample: int | None = None
     # What pytest was given besides: expressions of -k and -m, node ids and files.
     tests: tuple[str, ...] = ()
+    # The part that was run, of all that the others select.
+    shard: Shard | None = None
 
     @classmethod
     def of(cls, run: Selected) -> Selection | None:
-        """Returns None where the run does not state it: a ``records.jsonl`` alone, or a program's own run."""
+        """Returns None where the run does not state it: a ``records.jsonl`` alone, or a program's own run.
+
+        Raises:
+            HarnessError: Its shard is none.
+        """
         given = run.head.options
         if "catalogs" in given:  # of ``ssinghal run``
             names = ("catalogs", "operators", "memory", "max_bytes", "per_operator")
@@ -75,6 +82,7 @@ class Selection:
             max_bytes,
             sample,
             tests,
+            _shard(run),
         )
 
     @property
@@ -117,6 +125,8 @@ class Unselected:
             return other_variant
         if mine.tests and mine.tests != theirs.tests:
             return f"ran other tests ({' '.join(mine.tests)})"
+        if mine.shard is not None and self._is_of_another_part(record, mine.shard):
+            return f"ran shard {mine.shard} alone"
         return ""
 
     def left_out(self, record: Record) -> bool:
@@ -133,6 +143,11 @@ class Unselected:
             for reason, cases in sorted(self._counted.items())
         ]
 
+    def _is_of_another_part(self, record: Record, shard: Shard) -> bool:
+        """Whether the shard of the run need not have a record's call. Where ``--memory`` of the other run alone moved it, the
+        call of the catalog has another key, and so a part that the record does not state."""
+        return not _has(shard, record.key) or self._mine.variants.lacks_move(record, self._theirs.variants)
+
     def _has_catalog(self, source: Source) -> bool:
         """Whether the run selected a source's catalog: one of its records is from there, or its selection names it."""
         if source.catalog in self._catalogs:
@@ -140,6 +155,20 @@ class Unselected:
         if not self._mine.catalogs:  # all built-in ones
             return not self._theirs.catalogs or _named(source, self._theirs.catalogs)
         return _named(source, self._mine.catalogs)
+
+
+def _shard(run: Selected) -> Shard | None:
+    try:
+        return Shard.parse(run.head.shard) if run.head.shard else None
+    except InvalidCase as error:
+        raise HarnessError(f"run {run.id}: {error}") from error
+
+
+def _has(shard: Shard, key: str) -> bool:
+    try:
+        return shard.has(key)
+    except ValueError:  # no key of this program, so that no part is known
+        return True
 
 
 def _named(source: Source, texts: Iterable[str]) -> bool:

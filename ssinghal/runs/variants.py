@@ -43,13 +43,17 @@ class Variants:
         record states that; one of an earlier version does not, and then each of its calls may have been altered."""
         if self.memories and self.memories != theirs.memories and record.memory not in self.memories:
             return f"placed operands in {', '.join(self.memories)}"
-        if not self.memories and record.memory in theirs.placements and _was_altered(record, "memory"):
+        if record.memory in theirs.placements and self.lacks_move(record, theirs):
             return "placed operands in the memory of the call"
         if self.dtypes != theirs.dtypes and self._has_other_dtype(record, theirs):
             return f"had operands in {', '.join(self.dtypes) or 'the dtype of the call'}"
         if self.weights != theirs.weights and self._has_other_weights(record, theirs):
             return f"had weights in {self.weights or 'the dtype of the call'}"
         return ""
+
+    def lacks_move(self, record: Record, theirs: Variants) -> bool:
+        """Whether the other run placed the call of the catalog in another memory, and the run left all calls in theirs."""
+        return not self.memories and record.memory in theirs.memories and _was_altered(record, "memory")
 
     def _has_other_dtype(self, record: Record, theirs: Variants) -> bool:
         """Integers, and rows where the dtypes have none, a run with dtypes has as they are."""
