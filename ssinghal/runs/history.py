@@ -24,7 +24,7 @@ MAX_NOTES = 10
 MAX_NUMBERS = 3  # of one change
 _ROOM = ("free_bytes", "bank_bytes", "limit_bytes", "tensor_address")
 _NUMBERS = ("total_bytes", "bytes_per_bank", "largest_free_bytes", "program_bytes", *_ROOM, "shortfall_bytes")
-_HEADER = ("started", "run", "ttnn", "status", "resource", "stage", "needs B", "of B", "short B", "change")
+_HEADER = ("started", "run", "ttnn", "status", "resource", "stage", "needs B", "of B", "short B", "taken from", "change")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,19 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A case in one run. ``change``: from the entry before, if any."""
+    """A case in one run. ``change``: from the entry before, if any. ``taken_from``: the id of the earlier run that answered, as
+    ``Record.taken_from``: no probe was made in this one."""
 
     run: IndexedRun
     ttnn: str
     ending: Ending
     change: Change | None = None
+    taken_from: str = ""
 
     @property
     def row(self) -> list[str]:
-        return [self.run.started[:19].replace("T", " "), self.run.id, self.ttnn, *self.ending.cells, self.change_text]
+        started = self.run.started[:19].replace("T", " ")
+        return [started, self.run.id, self.ttnn, *self.ending.cells, self.taken_from, self.change_text]
 
     @property
     def change_text(self) -> str:
@@ -87,6 +90,7 @@ class HistoryEntry:
             "folder": self.run.folder,
             "started": self.run.started,
             "ttnn": self.ttnn,
+            "taken_from": self.taken_from,
             **self.ending.to_json(),
             "change": self.change.to_json() if self.change else None,
         }
@@ -195,7 +199,7 @@ def _entries(results: Sequence[IndexResult]) -> Iterator[HistoryEntry]:
     endings = {id(one.record): Ending.of(one.record) for one in results}
     changes = (None, *starmap(_change, pairwise(results)))
     for one, change in zip(results, changes, strict=True):
-        yield HistoryEntry(one.run, one.setting.ttnn, endings[id(one.record)], change)
+        yield HistoryEntry(one.run, one.setting.ttnn, endings[id(one.record)], change, one.taken_from)
 
 
 def _change(before: IndexResult, after: IndexResult) -> Change | None:

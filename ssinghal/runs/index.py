@@ -82,11 +82,12 @@ class IndexedRun:
 @dataclass(frozen=True)
 class IndexResult:
     """How one case ended in one run. ``record`` has no run, duration, sources or estimate, and is the same object for all runs
-    with the same outcome."""
+    with the same outcome. ``taken_from``: the id of the run that was asked, empty if it is this one."""
 
     run: IndexedRun
     setting: Setting
     record: Record
+    taken_from: str = ""
 
 
 class Store:
@@ -173,9 +174,9 @@ class Store:
         with self.reading() as db:
             runs = _runs(db)
             rows = db.execute(
-                """SELECT r.case_id, r.run, s.device_mode, s.board, s.ttnn, r.outcome
+                """SELECT r.case_id, r.run, s.device_mode, s.board, s.ttnn, r.outcome, g.run
                    FROM results r JOIN settings s ON s.id = r.setting JOIN cases c ON c.id = r.case_id
-                     JOIN outcomes o ON o.id = r.outcome JOIN runs u ON u.id = r.run
+                     JOIN outcomes o ON o.id = r.outcome JOIN runs u ON u.id = r.run LEFT JOIN origins g ON g.id = r.origin
                    WHERE r.case_id IN (SELECT case_id FROM shapes
                                        WHERE operator = :operator AND shape IN (SELECT value FROM json_each(:wanted)))
                      AND (:board IS NULL OR s.board = :board) AND (:mode IS NULL OR s.device_mode = :mode)
@@ -184,11 +185,11 @@ class Store:
             )
             for _, same_case in groupby(rows, key=itemgetter(0)):
                 records: dict[tuple[int, str], Record] = {}
-                for _, run, of_mode, of_board, ttnn, outcome in same_case:
+                for _, run, of_mode, of_board, ttnn, outcome, origin in same_case:
                     if (outcome, ttnn) not in records:
                         records[outcome, ttnn] = _outcome(db, self.path, outcome, ttnn)
                     record = records[outcome, ttnn]
-                    yield IndexResult(runs[run], Setting(DeviceMode(of_mode), of_board, ttnn), record)
+                    yield IndexResult(runs[run], Setting(DeviceMode(of_mode), of_board, ttnn), record, origin or "")
 
     def _stamps(self) -> dict[str, str]:
         """Returns the stamp of each run in the index; none if there is no index, or one of another version."""

@@ -23,6 +23,7 @@ from ssinghal.runs.change_kinds import ChangeKind
 from ssinghal.runs.history import History
 from ssinghal.runs.index import STORE, NotAStore, Store
 from ssinghal.runs.writer import RunFolder, new_run
+from tests.support.processes import catalog_text
 from tests.support.run_builder import a_record, write_run
 
 SHAPE = (1, 64, 640, 400)
@@ -441,6 +442,35 @@ def test_the_command(results, store):
         ("oom", 204_128, "new-oom"),
     ]
     assert ask(results, "concat", "1,64,640,400").stdout.startswith("cat 1x64x640x400+1x64x640x400")
+
+
+@pytest.mark.parametrize("made", [relu, oom])
+def test_an_answer_that_was_taken_names_the_run_that_was_asked(results, store, made):
+    """The second and the fourth run took the answer of the first, the third asked again."""
+    first = day(1)[0]
+    for number, origin in enumerate(["", first, "", first], 1):
+        run_of(results, number, {**made(), "taken_from": origin})
+    store.sync(results)
+    (case,) = History.of(store, "relu", SHAPE).cases
+    assert [entry.taken_from for entry in case.entries] == ["", first, "", first]
+    _, header, *rows = ask(results, "relu", "1,64,640,400").stdout.splitlines()
+    assert [row[header.index("taken from") :].strip() for row in rows] == ["", first, "", first]
+    (shown,) = json.loads(ask(results, "relu", "1,64,640,400", "--json").stdout)["cases"]
+    assert [run["taken_from"] for run in shown["runs"]] == ["", first, "", first]
+
+
+@pytest.mark.virtual_device
+def test_of_runs_with_incremental_one_row_is_a_probe(results, tmp_path):
+    (tmp_path / "one.yaml").write_text(catalog_text({"relu": [{"shape": [1, 1, 32, 64]}]}))
+    command = ["run", str(tmp_path / "one.yaml"), "--incremental", "--workers", "1", "--results", str(results)]
+    for _ in range(3):
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code == 0, done.output
+    (case,) = json.loads(ask(results, "relu", "1,1,32,64", "--json").stdout)["cases"]
+    first, *others = case["runs"]
+    assert [run["status"] for run in case["runs"]] == ["fits"] * 3
+    assert first["taken_from"] == ""
+    assert [run["taken_from"] for run in others] == [first["run"]] * 2
 
 
 def test_a_shape_without_a_record_lists_similar_shapes(results, store):
