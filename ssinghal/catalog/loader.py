@@ -24,7 +24,7 @@ from ssinghal.catalog.located_yaml import WHOLE_FILE, Fault, Location, MarkedYam
 from ssinghal.catalog.placement_fields import PlacementModel
 from ssinghal.catalog.schema import Catalog
 from ssinghal.core.case import Placement, Source
-from ssinghal.core.files import exists, is_file, write_whole
+from ssinghal.core.files import exists, is_file, write_given
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import CatalogError, InvalidCase, one_line, unknown
 from ssinghal.operators import find_operator
@@ -96,7 +96,7 @@ def write_checked(text: str, target: Path, name: Callable[[Catalog], str] | None
         file = target / name(catalog)
         if file.exists() and file.read_text(encoding="utf-8", errors="replace") != text:
             raise InvalidCase(f"{file} is there already and differs: name the file with -o")
-    write_whole(file, text)
+    write_given(file, text)
     return replace(catalog, name=file.stem, path=file)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ssinghal.cli.streams import echo
-from ssinghal.core.files import write_whole
+from ssinghal.core.files import write_given
 from ssinghal.errors import InvalidCase, cut
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def import_recording(file: Path, target: Path, refused: Path | None, skip_unread
     if rejected:
         echo("\n".join(_refusals(imported, rejected)))
     if refused is not None:
-        write_whole(refused, "".join(f"{one}\n" for one in imported.refused))
+        write_given(refused, "".join(f"{one}\n" for one in imported.refused))
     if not imported.text:
         why = f"none of {number(imported.calls, 'call')} is a case" if imported.calls else "has no calls"
         raise InvalidCase(f"{file}: {why}; no catalog is written")

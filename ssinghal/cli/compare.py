@@ -13,7 +13,7 @@ import click
 from ssinghal.cli import options
 from ssinghal.cli.progress import doing
 from ssinghal.cli.streams import collector_off, echo
-from ssinghal.core.files import write_whole
+from ssinghal.core.files import write_given
 from ssinghal.core.parsing import one_of
 from ssinghal.errors import HarnessError
 from ssinghal.runs.change_kinds import WORSE, ChangeKind
@@ -89,7 +89,7 @@ def compare(
         changes = compare_runs(before, after, across=across)
     document = json.dumps(changes.to_json(), indent=2) if as_json else markdown(changes) if as_markdown else ""
     if output:
-        write_whole(output, document)
+        write_given(output, document)
     if document and not output:
         echo(document, nl=not document.endswith("\n"))
     else:

@@ -17,7 +17,7 @@ from ssinghal.cli import options
 from ssinghal.cli.requests import CaseRequest, DeviceRequest, case_options, device_options
 from ssinghal.cli.streams import check_writable, echo, show
 from ssinghal.core.case import Case, call_text
-from ssinghal.core.files import open_file, write_whole
+from ssinghal.core.files import open_file, write_given
 from ssinghal.device.releases import find_release
 from ssinghal.diagnose.parse.mlir import read_module
 from ssinghal.diagnose.parse.own_reports import call_of
@@ -174,4 +174,4 @@ def _write_script(path: Path, diagnoses: Sequence[Diagnosis]) -> None:
         f"{call_text(result.trial.case)}, reported: {diagnosis.failure.verdict.message}",
         f"on {result.device_mode} {result.board}, ttnn {result.ttnn}: {replay.outcome()}",
     ]
-    write_whole(path, script(result, about))
+    write_given(path, script(result, about))

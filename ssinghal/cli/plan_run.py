@@ -19,7 +19,7 @@ from ssinghal.capture.trace_library import trace_for
 from ssinghal.cli.progress import TrialProgress, track
 from ssinghal.cli.streams import check_writable, echo, show
 from ssinghal.core.boards import load_board
-from ssinghal.core.files import write_whole
+from ssinghal.core.files import write_given
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.core.verdict import Status
 from ssinghal.device.virtual import ttnn_package
@@ -67,7 +67,7 @@ def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Pa
         if request.write is not None:
             write_program(request.write, trace, plans[0], workers)
     if request.html is not None:
-        write_whole(request.html, page([run.to_json() for one in plans for run in (one.result, *one.tried)]))
+        write_given(request.html, page([run.to_json() for one in plans for run in (one.result, *one.tried)]))
     if request.as_json:
         click.echo(json.dumps([_plan_json(one) for one in plans], indent=2))
     elif len(plans) > 1:
@@ -122,7 +122,7 @@ def find_capacity(request: PlanRequest, goal: Goal, *, partial: bool, tiers: boo
             echo(f"\n{request.model}, largest {goal}, policy {policy}: fits, and the next, which does not")
             echo("\n".join(aligned([["tier", *request.boards], *rows])))
     if request.html is not None:
-        write_whole(request.html, page([], [_edge_table(request, goal, policy, rows) for policy, rows in tables]))
+        write_given(request.html, page([], [_edge_table(request, goal, policy, rows) for policy, rows in tables]))
     return 0 if any(one.fit is not None for one in capacities.values()) else 1
 
 

@@ -81,7 +81,7 @@ def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path 
         prediction = estimate(known, _board(pool))
         record = pool.submit(known).result()
     if output is not None:
-        with LineFile(output) as file:
+        with LineFile(output, given=True) as file:
             file.write(_line(record, prediction))
     elif as_json:
         echo(_line(record, prediction))
@@ -113,7 +113,7 @@ def _batch(source: Path, output: Path | None, choice: DeviceChoice, pool_options
             raise InvalidCase("standard output is closed; write the records to a file with -o")
         statuses: set[Status] = set()
         with Pool(choice, pool_options) as pool, ExitStack() as stack:
-            write = stack.enter_context(LineFile(output)).write if output is not None else click.echo
+            write = stack.enter_context(LineFile(output, given=True)).write if output is not None else click.echo
             if pool_options.release is not None:
                 board = _board(pool)  # its banks are not those of the board's file
             for record, line in track(_lines_of(pool, lines, board), "probing", count):

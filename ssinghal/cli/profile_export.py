@@ -14,7 +14,7 @@ from ssinghal import __version__
 from ssinghal.cli import options
 from ssinghal.cli.parameter_types import OneOf
 from ssinghal.cli.streams import echo
-from ssinghal.core.files import write_whole
+from ssinghal.core.files import write_given
 from ssinghal.core.tensors import TextEnum
 from ssinghal.errors import HarnessError, InvalidCase, unknown
 from ssinghal.profile.model import Profile
@@ -81,7 +81,7 @@ def export(source: Path, form: Format, memory: str | None, output: Path | None) 
 def _speedscope(profile: Profile, path: Path, memory: str) -> None:
     from ssinghal.profile.exports.speedscope import speedscope
 
-    write_whole(path, json.dumps(speedscope(profile, __version__)))
+    write_given(path, json.dumps(speedscope(profile, __version__)))
 
 
 def _collapsed(profile: Profile, path: Path, memory: str) -> None:
@@ -89,19 +89,19 @@ def _collapsed(profile: Profile, path: Path, memory: str) -> None:
 
     if memory not in profile.peaks:
         raise InvalidCase(unknown("memory in this profile", memory, profile.peaks))
-    write_whole(path, collapsed(profile, memory))
+    write_given(path, collapsed(profile, memory))
 
 
 def _perfetto(profile: Profile, path: Path, memory: str) -> None:
     from ssinghal.profile.exports.perfetto import perfetto
 
-    write_whole(path, json.dumps(perfetto(profile)))
+    write_given(path, json.dumps(perfetto(profile)))
 
 
 def _memory_viz(profile: Profile, path: Path, memory: str) -> None:
     from ssinghal.profile.exports.memory_viz import memory_viz
 
-    write_whole(path, pickle.dumps(memory_viz(profile)))
+    write_given(path, pickle.dumps(memory_viz(profile)))
 
 
 def _visualizer(profile: Profile, path: Path, memory: str) -> None:

@@ -19,7 +19,7 @@ from ssinghal.cli.profile_report import make_report
 from ssinghal.cli.requests import DeviceRequest, collected
 from ssinghal.cli.streams import echo
 from ssinghal.core.boards import DEFAULT_BOARD
-from ssinghal.core.files import write_whole
+from ssinghal.core.files import refuse_special, write_whole
 from ssinghal.core.versions import new_run_id
 from ssinghal.device.releases import find_release, installed_release
 from ssinghal.errors import HarnessError, InvalidCase
@@ -135,6 +135,8 @@ def _name(request: DeviceRequest) -> str:
 def _profiled(request: DeviceRequest, folder: Path, program: _Program, stdout: Path | None) -> tuple[Ended, Sequence[Profile]]:
     """Runs the program once. One that opens no device has no report, and keeps its exit code."""
     folder.mkdir(parents=True, exist_ok=True)
+    if stdout is not None:
+        refuse_special(stdout)
     variables = {**program.variables, "PYTHONPATH": str(INJECTED), tracker.FOLDER_VARIABLE: str(folder.resolve())}
     ended = run_program("profile", request, program.command, variables, stdout)
     try:

@@ -15,7 +15,7 @@ from ssinghal.cli.progress import track
 from ssinghal.cli.requests import CaseRequest, DeviceRequest
 from ssinghal.cli.streams import check_writable, echo, input_lines, show
 from ssinghal.core.case import Case, call_text
-from ssinghal.core.files import LineFile, replacing, write_whole
+from ssinghal.core.files import LineFile, replacing, write_given
 from ssinghal.core.verdict import Status, Verdict, sentence
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.operators.case_json import case_from_json, read_lines
@@ -188,4 +188,4 @@ def _write_script(path: Path, report: RemedyReport | Unsolved) -> None:
         raise HarnessError(f"{path}: there is no remedy to write")
     first = report.remedies.found[0]
     about = [f"{first.impact}: {first.strategy}" + (f" ({first.note})" if first.note else ""), *facts(report, first)]
-    write_whole(path, script(first.result, about))
+    write_given(path, script(first.result, about))

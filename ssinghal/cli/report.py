@@ -12,7 +12,7 @@ import click
 from ssinghal.cli import options
 from ssinghal.cli.progress import doing, track
 from ssinghal.cli.streams import collector_off, echo
-from ssinghal.core.files import refuse_links
+from ssinghal.core.files import refuse_special
 from ssinghal.errors import HarnessError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
         echo(_searched(records))
     folder = output or (path / "report" if path.is_dir() else Path("report"))
     if output is None:  # somebody else may have packed it
-        refuse_links(folder, *folder.rglob("*"))
+        refuse_special(folder, *folder.rglob("*"))
     with doing(f"writing the report of {sum(len(group.records) for group in wanted.groups):,} cases"):
         written = write_report(wanted, folder, changes)
     for group in wanted.groups:

@@ -23,6 +23,7 @@ MAX_LINE_BYTES = 2**24  # the longest line of a record known has 60 KiB
 GZIP_START = b"\x1f\x8b"
 SYNC_S = 1.0  # the time in which lines that are written are only in the system's memory
 _BLOCK = 2**20
+_SPECIAL = "a pipe or a device: expected a file"
 
 
 def is_file(text: str | Path) -> bool:
@@ -85,7 +86,7 @@ def open_file(path: Path, *, pipe: bool = False) -> BufferedReader:
         is_passed = stat.S_ISFIFO(status.st_mode) and (pipe or path.resolve().is_relative_to("/proc"))
         is_terminal = pipe and os.isatty(descriptor)
         if not (stat.S_ISREG(status.st_mode) or is_passed or is_terminal or _is_null(status)):
-            raise OSError(errno.EINVAL, "a pipe or a device: expected a file", str(path))
+            raise OSError(errno.EINVAL, _SPECIAL, str(path))
         os.set_blocking(descriptor, True)
         if stat.S_ISFIFO(status.st_mode) and not pipe:
             return BufferedReader(_Passed(descriptor, path))
@@ -99,11 +100,19 @@ def _is_null(status: os.stat_result) -> bool:
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == os.stat(os.devnull).st_rdev
 
 
-def refuse_links(*paths: Path) -> None:
-    """Raises HarnessError where one is a link: in a folder that somebody else packed, it may lead to any file of the user's."""
+def refuse_special(*paths: Path) -> None:
+    """Raises HarnessError where one is a link, or neither a file nor a folder: in a folder that somebody else packed, a link
+    may lead to any file of the user's, a pipe has no reader, and a device takes what is written."""
     for path in paths:
         if path.is_symlink():
             raise HarnessError(f"{path}: a link: expected the file itself, as what a link leads to belongs elsewhere")
+        if _is_special(path):
+            raise HarnessError(f"{path}: {_SPECIAL}")
+
+
+def _is_special(path: Path) -> bool:
+    """Returns whether a path leads to what is neither a file nor a folder, such as a pipe or a device."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def refuse_other_names(path: Path) -> None:
@@ -154,15 +163,18 @@ def read_limited(path: Path, limit: int = MAX_BYTES, *, unpack: bool = False) ->
 
 class LineFile(Closing):
     """A text file that grows by complete lines. Each is one write to the system, so that a kill truncates the last one at most.
-    A power failure loses those of about the last ``SYNC_S`` seconds before the last line, at most.
+    A power failure loses those of about the last ``SYNC_S`` seconds before the last line, at most. ``given``: the user names
+    the file, which may be a pipe or a device.
 
     Raises:
-        HarnessError: The file cannot be opened or written.
+        HarnessError: The file cannot be opened or written, or is a pipe or a device, and not ``given``.
     """
 
-    def __init__(self, path: Path, mode: str = "w") -> None:
+    def __init__(self, path: Path, mode: str = "w", *, given: bool = False) -> None:
         self._path = path
         with self._writing():
+            if not given and _is_special(path):
+                raise OSError(errno.EINVAL, _SPECIAL)
             self._file = FileIO(path, mode)
             self._is_on_disk = stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
             if self._is_on_disk:
@@ -250,9 +262,14 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yields the path of a temporary file in the same folder. It replaces ``path`` at the end, or is removed after an error.
 
     Readers see the old file or the new one, never a part of it, also after a power failure if it is ``durable``, for which the
-    disk takes some milliseconds. A link stays, and what it points to is replaced.
+    disk takes some milliseconds. A link stays, and the file that it points to is replaced.
+
+    Raises:
+        OSError: The file cannot be written, or is a pipe or a device, which would be lost.
     """
-    file = path.resolve()
+    file = Path(os.path.realpath(path))  # unlike ``resolve``, it takes a link to itself for a name
+    if _is_special(file):
+        raise OSError(errno.EINVAL, _SPECIAL, str(path))
     with used_file(file) as temporary:
         yield temporary
         if durable:
@@ -304,19 +321,35 @@ def write_pieces(path: Path, pieces: Iterable[str]) -> None:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Replaces a file in one step; writes to what is no regular file, such as a pipe or a device. A text ends with a line end,
-    and has no control characters: they are written as JSON writes them.
+    """Replaces a file in one step. A text ends with a line end, and has no control characters: they are written as JSON writes
+    them.
+
+    Raises:
+        HarnessError: It cannot be written, or is a pipe or a device.
+    """
+    try:
+        with replacing(path) as temporary:
+            temporary.write_bytes(_bytes(content))
+    except OSError as error:
+        raise HarnessError(f"cannot write {path}: {error.strerror}") from error
+
+
+def write_given(path: Path, content: str | bytes) -> None:
+    """Does what ``write_whole`` does for a file that the user names, and writes to one that is a pipe or a device.
 
     Raises:
         HarnessError: It cannot be written.
     """
-    if isinstance(content, str):
-        content = visible(content if content.endswith("\n") else f"{content}\n").encode(errors="replace")
+    if not _is_special(path):
+        write_whole(path, content)
+        return
     try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(content)
-            return
-        with replacing(path) as temporary:
-            temporary.write_bytes(content)
+        path.write_bytes(_bytes(content))
     except OSError as error:
         raise HarnessError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _bytes(content: str | bytes) -> bytes:
+    if isinstance(content, bytes):
+        return content
+    return visible(content if content.endswith("\n") else f"{content}\n").encode(errors="replace")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from ssinghal.core.device_facts import DeviceMode
-from ssinghal.core.files import refuse_links
+from ssinghal.core.files import refuse_special
 from ssinghal.core.record import Record
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import Release, find_release, installed_release
@@ -87,8 +87,8 @@ def _kept(run: Run, records_of: Callable[[RecordGroup, Sequence[Record]], Iterat
     before."""
     if not run.path.is_dir():
         raise HarnessError(f"{run.path}: remedies are kept in the run's folder, and this is a file")
-    refuse_links(run.path / REMEDIES)
-    if (run.path / REMEDIES).exists() and not (run.path / REMEDIES).is_file():
+    refuse_special(run.path / REMEDIES)
+    if (run.path / REMEDIES).is_dir():
         raise HarnessError(f"{run.path / REMEDIES}: expected a file of records")
     before, _ = tried_remedies(run)
     kept = []

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from ssinghal.core.files import refuse_links, replacing
+from ssinghal.core.files import refuse_special, replacing
 from ssinghal.errors import HarnessError
 from ssinghal.runs.column_file import forget_columns
 from ssinghal.runs.folder_lock import FolderLock
@@ -48,7 +48,7 @@ def repack_held(folder: Path, *, undo: bool) -> Repacked:
     plain, packed = folder / RECORDS, folder / COMPRESSED
     source, target = (packed, plain) if undo else (plain, packed)
     try:
-        refuse_links(plain, packed)
+        refuse_special(plain, packed)
         if plain.is_file() and packed.is_file():
             return _without_copy(source, target, packed)
         if not source.is_file():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ssinghal.core.closing import Closing
-from ssinghal.core.files import refuse_links
+from ssinghal.core.files import refuse_special
 from ssinghal.core.locks import LOCK, FileLock
 from ssinghal.errors import HarnessError
 
@@ -21,7 +21,7 @@ class FolderLock(Closing):
     """
 
     def __init__(self, folder: Path) -> None:
-        refuse_links(folder / LOCK)
+        refuse_special(folder / LOCK)
         try:
             self._lock = FileLock(folder / LOCK)
         except BlockingIOError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 from ssinghal.core.case import Case
 from ssinghal.core.closing import Closing
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
-from ssinghal.core.files import bounded_lines, refuse_links, refuse_other_names, replacing
+from ssinghal.core.files import bounded_lines, refuse_other_names, refuse_special, replacing
 from ssinghal.core.record import Record
 from ssinghal.core.run_info import RunInfo
 from ssinghal.core.verdict import DecidedBy, Status
@@ -53,7 +53,7 @@ class UnfinishedRun(Closing):
             raise HarnessError(f"cannot resume {path}: {error.strerror}; expected the folder of a run") from error
         self._kept = bytearray()  # for each line of the records, whether it stays
         try:
-            refuse_links(*path.iterdir())  # they would be written through
+            refuse_special(*path.iterdir())  # they would be written through
             refuse_other_names(self._records)
             self.info: RunInfo = read_head(path)
             self._check_origin()

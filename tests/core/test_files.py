@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ssinghal.core.files import GrowingFile, LineFile, replacing, write_whole
+from ssinghal.core.files import GrowingFile, LineFile, replacing, write_given, write_whole
 from ssinghal.core.locks import FileLock, temporary_beside
 from ssinghal.errors import HarnessError
 from ssinghal.runs.latest import link_latest
@@ -44,14 +44,14 @@ def test_a_kill_truncates_the_last_line_at_most(tmp_path):
 
 def test_a_full_disk_is_one_line():
     with (
-        LineFile(Path("/dev/full")) as file,
+        LineFile(Path("/dev/full"), given=True) as file,
         pytest.raises(HarnessError, match=r"^cannot write /dev/full: No space left on device$"),
     ):
         file.write("text")
 
 
 def test_a_device_file_needs_no_check_at_the_end():
-    with LineFile(Path("/dev/null")) as file:
+    with LineFile(Path("/dev/null"), given=True) as file:
         file.write("text")
 
 
@@ -284,11 +284,11 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def test_what_is_no_regular_file_is_written_to_and_stays(tmp_path):
+def test_what_is_no_regular_file_is_written_to_where_the_user_names_it(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reading:
-        write_whole(pipe, "text")
+        write_given(pipe, "text")
         assert reading.read() == "text\n"
     assert pipe.is_fifo()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ssinghal.capture.trace import Trace
-from ssinghal.core.files import write_whole
+from ssinghal.core.files import write_given
 from ssinghal.core.verdict import Status
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.plan.planner import Boards, Plan
@@ -40,7 +40,7 @@ def write_program(path: Path, trace: Trace, plan: Plan, boards: Boards) -> None:
         first = result.stand_ins[0]
         where = f"step {first.step} {first.overload} in {first.at}"
         raise InvalidCase(f"--write: no operator makes {where} ({first.reason}), so no program can be written")
-    write_whole(path, program_text(trace, result, boards))
+    write_given(path, program_text(trace, result, boards))
 
 
 def program_text(trace: Trace, result: PlanResult, boards: Boards, source: ModelSource | None = None) -> str:

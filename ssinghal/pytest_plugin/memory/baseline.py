@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.core.boards import board_names, cluster_descriptor, load_board
-from ssinghal.core.files import read_limited, write_whole
+from ssinghal.core.files import read_limited, write_given
 from ssinghal.core.json_text import read_json
 from ssinghal.core.tensors import Board, format_bytes
 from ssinghal.device.releases import installed_release
@@ -145,7 +145,7 @@ class Baseline:
         lines: list[dict[str, Any]] = [{"format": VERSION, "device": device, "ttnn": ttnn}]
         for test, sizes in sorted(self.tests.items()):
             lines.append({"test": test, **{f"{name}_bytes": sizes[name] for name in MEMORY_NAMES if name in sizes}})
-        write_whole(self.path, "\n".join(json.dumps(line) for line in lines))
+        write_given(self.path, "\n".join(json.dumps(line) for line in lines))
 
 
 def _without_folders(test: str) -> str:
