@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from ssinghal.capacity.parameters import Goal
 from ssinghal.capture.client import Captures
 from ssinghal.capture.trace import Trace
 from ssinghal.capture.trace_library import trace_for
-from ssinghal.cli.progress import TrialProgress, track
+from ssinghal.cli.progress import TrialProgress, announced, track
 from ssinghal.cli.streams import check_writable, echo, show
 from ssinghal.core.boards import load_board
 from ssinghal.core.files import write_given
@@ -104,13 +105,15 @@ def find_capacity(request: PlanRequest, goal: Goal, *, partial: bool, tiers: boo
     settings = PlanSettings(request.l1_small, request.allow_stand_ins, to_the_end=False, timeout_s=request.timeout)
     with Captures(request.timeout) as captures, Boards(settings, request.release) as boards:
         recordings = Recordings(request.model, captures, partial=partial)
-        sizes = _sizes(recordings.first(request.input_shape), tiers)
-        _check_sizes(recordings, goal, sizes, stride)
+        with announced(f"searching: {request.model} is recorded first"):
+            sizes = _sizes(recordings.first(request.input_shape), tiers)
+            _check_sizes(recordings, goal, sizes, stride)
         wanted = list(product(sizes, policies, request.boards))
         with closing(Explorer(recordings, boards, output)) as explorer, TrialProgress() as progress:
             for name, policy, board in wanted:
                 shown = _Shown(progress, goal, " ".join(filter(None, [name, str(policy), board])))
-                capacity = explorer.search(goal, sizes[name], policy, board, stride, shown)
+                with shown.bounds_if_interrupted(output):
+                    capacity = explorer.search(goal, sizes[name], policy, board, stride, shown)
                 capacities[name, str(policy), board] = capacity
                 if not request.as_json:
                     echo("\n".join(_capacity_lines(name, capacity)))
@@ -133,11 +136,34 @@ class _Shown:
     progress: TrialProgress
     goal: Goal
     where: str
+    runs: list[ModelRun] = field(default_factory=list)
+
+    @contextmanager
+    def bounds_if_interrupted(self, journal: Path | None) -> Iterator[None]:
+        """Shows what the search has found where a signal ends it, and that ``journal`` continues it."""
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:  # Ctrl-C or SIGTERM
+            self.progress.stop()
+            echo(f"{self._bounds()}{f'; the same command continues from {journal}' if journal else ''}", err=True)
+            raise
+
+    def _bounds(self) -> str:
+        """Returns the largest input so far that fits, and the smallest that does not."""
+        runs = [run for run in self.runs if type(run) is type(self.runs[-1])]  # of one edge
+        place = " with all activations in L1" if runs and isinstance(runs[-1], RunInL1) else ""
+        sizes = sorted((math.prod(run.input_shape), run.input_shape, run.fits) for run in runs if run.fits is not None)
+        fitting = [f"{size_of(self.goal, shape)} fits" for _, shape, fits in sizes if fits][-1:]
+        failing = [f"{size_of(self.goal, shape)} does not fit" for _, shape, fits in sizes if not fits][:1]
+        return f"{self.where} {self.goal}{place}: {', '.join([*fitting, *failing]) or 'no run has ended'}"
 
     def starts(self, value: Shape, left: int) -> None:
         self.progress.starts(f"{self.where} {self.goal} {size_of(self.goal, value)}", left)
 
     def ended(self, run: ModelRun) -> None:
+        self.runs.append(run)
         share = f", peak {100 * run.peak_share:.1f} % of a DRAM bank" if run.status is Status.FITS else ""
         moved = f", {run.activations_bytes or 0:,} B of activations through DRAM" if isinstance(run, RunInL1) else ""
         self.progress.ended(f"{run.status}{share}{moved}")

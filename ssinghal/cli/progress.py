@@ -28,6 +28,26 @@ def track(items: Iterable[T], what: str, total: int) -> Iterable[T]:
     return bar(items, what, total, console=_console())
 
 
+def counting(items: Iterable[T], what: str, total: int) -> Iterator[T]:
+    """Yields ``items``, of which a bar on a terminal shows how many there were; elsewhere a line before the first, at every
+    tenth and every 30 s."""
+    if _on_terminal():
+        yield from track(items, what, total)
+        return
+    started = last_line = time.monotonic()
+    echo(f"{what}: {total:,} cases", err=True)
+    for done, item in enumerate(items, start=1):
+        now = time.monotonic()
+        if _is_tenth(done, total) or now - last_line >= LINE_EVERY_S:
+            last_line = now
+            echo(f"{what}: {done:,} of {total:,} ({100 * done // total} %) after {now - started:.0f} s", err=True)
+        yield item
+
+
+def _is_tenth(done: int, total: int) -> bool:
+    return 10 * done // total > 10 * (done - 1) // total
+
+
 @contextmanager
 def doing(what: str) -> Iterator[None]:
     """Shows on a terminal what is done, and for how long, until the context ends; prints nothing elsewhere."""
@@ -35,6 +55,15 @@ def doing(what: str) -> Iterator[None]:
         yield
         return
     with _spinner(what):
+        yield
+
+
+@contextmanager
+def announced(what: str) -> Iterator[None]:
+    """Does what ``doing`` does; elsewhere it prints a line first."""
+    if not _on_terminal():
+        echo(what, err=True)
+    with doing(what):
         yield
 
 
@@ -84,7 +113,7 @@ class VerdictProgress:
             self._bar.update(self._task, completed=done, description=self._totals(), doing=verb)
             return
         now = time.monotonic()
-        is_tenth = 10 * done // self._total > 10 * (done - 1) // self._total and not record.taken_from
+        is_tenth = _is_tenth(done, self._total) and not record.taken_from
         if is_tenth or now - self._last_line >= LINE_EVERY_S:
             self._last_line = now
             percent = 100 * done // self._total
@@ -99,10 +128,10 @@ class VerdictProgress:
 
 class TrialProgress:
     """Shows the trials of searches, one after another: on a terminal the one that is running and the verdicts before it, else
-    a line every 30 s at most. Ends with its context."""
+    a line for each. Ends with its context."""
 
     def __init__(self) -> None:
-        self._started = self._last_line = time.monotonic()
+        self._started = time.monotonic()
         self._what = self._verdict = ""
         self._spinner: Any = None
 
@@ -110,28 +139,28 @@ class TrialProgress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._clear()
+        self.stop()
 
     def starts(self, what: str, left: int) -> None:
         """``what`` is tried now; ``left``: how many trials are left at most, this one included."""
         self._what = what
-        now, rest = time.monotonic(), f"runs left: at most {left:,}"
+        rest = f"runs left: at most {left:,}"
         if _on_terminal():
             self._spinner = _spinner(f"running {what} ({rest})")
             self._spinner.start()
-        elif now - self._last_line >= LINE_EVERY_S:
-            self._last_line = now
+        else:
             so_far = f"{self._verdict}; " if self._verdict else ""
-            echo(f"searching: {so_far}now {what} ({rest}) after {now - self._started:.0f} s", err=True)
+            echo(f"searching: {so_far}now {what} ({rest}) after {time.monotonic() - self._started:.0f} s", err=True)
 
     def ended(self, verdict: str) -> None:
         """The trial has ended."""
-        self._clear()
+        self.stop()
         self._verdict = f"{self._what}: {verdict}"
         if _on_terminal():
             echo(self._verdict, err=True)
 
-    def _clear(self) -> None:
+    def stop(self) -> None:
+        """Removes what is shown of a trial that runs."""
         if self._spinner is not None:
             self._spinner.stop()
             self._spinner = None

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from ssinghal.capacity.parameters import Goal
+from ssinghal.cli.plan_run import _Shown
 from ssinghal.cli.progress import TrialProgress
+from ssinghal.core.verdict import Status
+from ssinghal.plan.capacity import ModelRun
 from tests.cli.test_terminal import PROGRAM
 from tests.support.packages import needs_torch
 from tests.support.processes import catalog_text
@@ -47,8 +53,8 @@ def test_a_terminal_gets_each_run_of_a_search_and_standard_output_only_the_answe
     assert "left" not in out
 
 
-def test_without_a_terminal_trials_get_a_line_now_and_then(monkeypatch, capsys):
-    seconds = iter([100.0, 110.0, 131.0, 140.0])
+def test_without_a_terminal_each_trial_gets_a_line(monkeypatch, capsys):
+    seconds = iter([100.0, 100.0, 131.0, 140.0])
     monkeypatch.setattr("ssinghal.cli.progress.time.monotonic", lambda: next(seconds))
     with TrialProgress() as progress:
         progress.starts("batch 1", 9)
@@ -57,20 +63,74 @@ def test_without_a_terminal_trials_get_a_line_now_and_then(monkeypatch, capsys):
         progress.ended("fits, peak 3.0 %")
         progress.starts("batch 4", 7)
         progress.ended("oom")
-    assert capsys.readouterr() == ("", "searching: batch 1: fits; now batch 2 (runs left: at most 8) after 31 s\n")
+    assert capsys.readouterr().err.splitlines() == [
+        "searching: now batch 1 (runs left: at most 9) after 0 s",
+        "searching: batch 1: fits; now batch 2 (runs left: at most 8) after 31 s",
+        "searching: batch 2: fits, peak 3.0 %; now batch 4 (runs left: at most 7) after 40 s",
+    ]
 
 
 @needs_torch
 @pytest.mark.virtual_device
-def test_a_search_shows_lines_without_a_terminal(run, tmp_path, monkeypatch):
+def test_a_search_shows_lines_without_a_terminal(run, tmp_path):
     (tmp_path / "mine.py").write_text(textwrap.dedent(MODELS))
-    monkeypatch.setattr("ssinghal.cli.progress.LINE_EVERY_S", 0.0)
-    lines = run(*SEARCH).err.splitlines()
+    first, *lines = run(*SEARCH).err.splitlines()
+    assert first == "searching: mine:own is recorded first"
     pattern = r"searching: (?:(.*); )?now port v2 n150 batch (\d+) \(runs left: at most \d+\) after \d+ s"
     found = [re.fullmatch(pattern, line) for line in lines]
     assert [one and one[2] for one in found] == ["46", "47", "48"]
     assert found[2] is not None
     assert found[2][1].startswith("port v2 n150 batch 47: fits, peak ")
+
+
+@needs_torch
+@pytest.mark.usefixtures("_model")
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(
+    ("number", "end", "more", "during", "found"),
+    [
+        (
+            signal.SIGINT,
+            "ssinghal: interrupted",
+            ["-o", "runs.jsonl"],
+            47,
+            "46 fits; the same command continues from runs.jsonl",
+        ),
+        (signal.SIGTERM, "ssinghal: ended by SIGTERM", [], 48, "47 fits"),
+        (signal.SIGINT, "ssinghal: interrupted", ["--json"], 46, "no run has ended"),
+    ],
+)
+def test_a_search_that_is_interrupted_shows_its_bounds(tmp_path, number, end, more, during, found):
+    """47 is the largest batch that fits, and 46 is run first."""
+    process = subprocess.Popen(
+        [*PROGRAM, *SEARCH, *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stderr is not None
+    shown = iter(process.stderr.readline, "")
+    assert any(f" now port v2 n150 batch {during} " in line for line in shown)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (128 + number, ""), err
+    assert err.splitlines()[-2:] == [f"port v2 n150 batch: {found}", end]
+    if "-o" in more:
+        assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == during - 46
+
+
+def test_the_bounds_are_the_largest_that_fits_and_the_smallest_that_does_not(capsys):
+    fits = {1: Status.FITS, 64: Status.OOM, 8: Status.FITS, 32: Status.OOM, 16: Status.ERROR}
+    runs = [ModelRun((batch, 3, 9, 9), status, "", 0, 0.0, "") for batch, status in fits.items()]
+    shown = _Shown(TrialProgress(), Goal.BATCH, "port n150", runs)
+    with pytest.raises(KeyboardInterrupt), shown.bounds_if_interrupted(None):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "port n150 batch: 8 fits, 32 does not fit\n"
+    with pytest.raises(ValueError, match="other"), shown.bounds_if_interrupted(None):
+        raise ValueError("other")
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.virtual_device

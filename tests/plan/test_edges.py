@@ -53,7 +53,7 @@ def edge_of(run, tmp_path):
     def edge(factory, *arguments, shape="1,4096,640,640", goal="resolution"):
         given = ("--input", shape) if shape else ()
         done = run("plan", f"mine:{factory}", *given, "--max", goal, "--stride", "32", "--json", *arguments)
-        assert all(line.startswith("searching: ") for line in done.err.splitlines()), done.err  # on a slow machine
+        assert all(line.startswith("searching: ") for line in done.err.splitlines()), done.err
         (one,) = json.loads(done.out)
         return done.code, one
 
@@ -143,7 +143,7 @@ def test_what_cannot_be_searched_is_one_line_before_a_device_opens(run, edge_of,
     done = run("plan", *arguments)
     assert (done.code, done.out) == (2, "")
     assert message in done.err
-    assert len(done.err.splitlines()) == 1
+    assert len([line for line in done.err.splitlines() if not line.startswith("searching: ")]) == 1
 
 
 @pytest.mark.parametrize(
