@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ssinghal.cli import options
-from ssinghal.cli.progress import track
+from ssinghal.cli.progress import counting
 from ssinghal.core.json_values import plain
+from ssinghal.core.signals import collected_signals
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError, cut
 from ssinghal.runner.answerer import answerer_of
@@ -43,7 +44,9 @@ def recheck(run: str | None, cases: int, timeout: float, workers: int | None, re
     The same case on the same device must end the same way, whatever the process answered before. The choice of cases is random
     and the same for the same run. The board, ttnn, code and limits must be those of the run.
 
-    Exit code 0 all the same, 1 a difference, 2 bad input.
+    Interrupted, it shows what it has found so far.
+
+    Exit code 0 all the same, 1 a difference, 2 bad input, 130 interrupted.
     """
     from ssinghal.runner.recheck import choose_repeated, repeated
     from ssinghal.runs.folders import find_run
@@ -67,15 +70,19 @@ def recheck(run: str | None, cases: int, timeout: float, workers: int | None, re
     if not chosen:
         why = f"; {losses[0]}" if losses else ""
         raise HarnessError(f"{path}: no case in it was answered, nothing to repeat{why}")
-    repetitions = track(repeated(chosen, choice, pool_options), "repeating", len(chosen))
-    differing = [repetition for repetition in repetitions if repetition.differences]
+    done, differing = 0, []
+    with collected_signals() as caught:
+        for repetition in counting(repeated(chosen, choice, pool_options, lambda: bool(caught)), "repeating", len(chosen)):
+            done += 1
+            differing += [repetition] if repetition.differences else []
     if as_json:
         found = [{"op": r.record.op, "key": r.record.key, "id": r.record.id, **_as_json(r)} for r in differing]
-        click.echo(json.dumps({"run": name, "repeated": len(chosen), "different": found}))
+        click.echo(json.dumps({"run": name, "repeated": done, "interrupted": bool(caught), "different": found}))
     else:
-        for line in [*map(_line, differing), f"{len(chosen):,} cases repeated in fresh processes, {len(differing):,} differ"]:
+        count = f"interrupted: {done:,} of {len(chosen):,}" if caught else f"{done:,}"
+        for line in [*map(_line, differing), f"{count} cases repeated in fresh processes, {len(differing):,} differ"]:
             click.echo(line)
-    sys.exit(1 if differing else 0)
+    sys.exit(128 + caught[0] if caught else 1 if differing else 0)
 
 
 def _as_json(repetition: Repetition) -> dict[str, Any]:

@@ -1,8 +1,10 @@
-"""Names of signals, of which real-time ones have none."""
+"""Names of signals, of which real-time ones have none, and signals that end work between two of its steps."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def signal_name(number: int) -> str:
@@ -15,3 +17,20 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+@contextmanager
+def collected_signals() -> Iterator[list[signal.Signals]]:
+    """Collects Ctrl-C and SIGTERM in a list, as an exception might come in the middle of a step."""
+    caught: list[signal.Signals] = []
+
+    def catch(number: int, _: object) -> None:
+        caught.append(signal.Signals(number))
+
+    handled = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, catch) for number in handled}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

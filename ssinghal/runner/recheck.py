@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from heapq import heappush, heappushpop
@@ -13,7 +13,9 @@ from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.record import Record
 from ssinghal.core.verdict import Status
 from ssinghal.device.modes import DeviceChoice
+from ssinghal.errors import DEVICE_ERRORS
 from ssinghal.runner.pool import Pool
+from ssinghal.runner.probers import POLL_S
 from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.parsing import case_of, case_or_none
 from ssinghal.runs.setting import Setting
@@ -63,20 +65,35 @@ def choose_repeated(records: Iterable[Record], count: int, seed: str) -> list[Re
     return [chosen[place] for place in sorted(chosen, reverse=True) if chosen[place].status not in _UNANSWERED]
 
 
-def repeated(records: Sequence[Record], choice: DeviceChoice, options: PoolOptions) -> Iterator[Repetition]:
-    """Yields the repetition of each record, in their order: ``options.workers`` fresh processes at a time.
+def repeated(
+    records: Sequence[Record], choice: DeviceChoice, options: PoolOptions, stopped: Callable[[], bool]
+) -> Iterator[Repetition]:
+    """Yields the repetition of each record, in their order: ``options.workers`` fresh processes at a time. Ends early once
+    ``stopped()``; the processes end too, also within a call.
 
     Raises:
         DeviceError: No device opens.
     """
     alone = replace(options, workers=1)
 
-    def repeat(record: Record) -> Repetition:
+    def repeat(record: Record) -> Repetition | None:
+        if stopped():
+            return None
         with Pool(choice, alone) as pool:
-            return Repetition(record, pool.submit(case_of(record)).result())
+            again = pool.submit(case_of(record))
+            while not stopped():
+                if wait([again], POLL_S).done:
+                    return Repetition(record, again.result())
+        return None
 
     with ThreadPoolExecutor(options.workers, "recheck") as executor:
         try:
-            yield from executor.map(repeat, records)
+            for repetition in executor.map(repeat, records):
+                if repetition is None or stopped():  # a signal to the whole group ends workers too: no difference
+                    return
+                yield repetition
+        except DEVICE_ERRORS:
+            if not stopped():  # else a device that was about to open when the signal came
+                raise
         finally:
             executor.shutdown(wait=True, cancel_futures=True)

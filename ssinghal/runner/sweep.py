@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush, heappushpop
@@ -14,6 +14,7 @@ from ssinghal.core.batches import batches
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.record import Record
+from ssinghal.core.signals import collected_signals
 from ssinghal.core.tensors import Board
 from ssinghal.core.verdict import Status
 from ssinghal.errors import DEVICE_ERRORS, reason
@@ -59,7 +60,7 @@ def sweep(
     """
     records = _Records(cases, board, folder, report)
     alike = _alike(cases)
-    with _collected_signals() as caught:
+    with collected_signals() as caught:
         why = ""
         try:
             with opened() as prober:
@@ -171,20 +172,3 @@ def _alike(cases: Sequence[Case]) -> list[list[int]]:
             call = (case.operator, case.key, case.name)  # of one name, no two calls have a key: catalogs with such are refused
         alike.setdefault(call, []).append(number)
     return list(alike.values())
-
-
-@contextmanager
-def _collected_signals() -> Iterator[list[signal.Signals]]:
-    """Collects Ctrl-C and SIGTERM in a list, as an exception might come between a record and its line."""
-    caught: list[signal.Signals] = []
-
-    def catch(number: int, _: object) -> None:
-        caught.append(signal.Signals(number))
-
-    handled = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, catch) for number in handled}
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

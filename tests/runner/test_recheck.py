@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -26,7 +28,7 @@ from ssinghal.operators.binding import bind
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.recheck import NOT_REPEATED, Repetition, choose_repeated
 from ssinghal.runner.tasks import PoolOptions
-from tests.support.processes import catalog_text, read_lines
+from tests.support.processes import all_ended, catalog_text, read_lines, wait_for, workers_of
 
 PROGRAM = [sys.executable, "-m", "ssinghal"]
 MAX_TILES, MAX_BYTES = 1000, 2**28  # of host work, and of operands: the test is about the order
@@ -121,7 +123,11 @@ def recheck(results: Path, *arguments: str) -> tuple[int, str, str]:
 
 @pytest.mark.virtual_device
 def test_fresh_processes_answer_as_the_run_did(results):
-    assert recheck(results, "--cases", "5") == (0, "2 cases repeated in fresh processes, 0 differ\n", "")
+    code, out, err = recheck(results, "--cases", "5")
+    assert (code, out) == (0, "2 cases repeated in fresh processes, 0 differ\n")
+    first, *lines = err.splitlines()
+    assert first == "repeating: 2 cases"
+    assert [line.partition(" after ")[0] for line in lines] == ["repeating: 1 of 2 (50 %)", "repeating: 2 of 2 (100 %)"]
 
 
 @pytest.mark.virtual_device
@@ -145,6 +151,61 @@ def test_a_difference_is_a_finding(results, tmp_path):
     assert code == 1
     assert different["differences"].pop("bytes_per_bank") == {"recorded": per_bank + 32, "again": per_bank}
     assert set(different["differences"]) == {"shortfall_bytes"}  # computed from it
+
+
+@pytest.fixture(scope="module")
+def all_altered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with a run of 40 cases, each of whose records has a note that no device gives."""
+    folder = tmp_path_factory.mktemp("altered")
+    (folder / "catalog.yaml").write_text(catalog_text({"relu": [{"shape": [1, 32, 32 * n]} for n in range(1, 41)]}))
+    done = subprocess.run([*PROGRAM, "run", "catalog.yaml"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    path = folder / "results" / "latest" / "records.jsonl"
+    path.write_text("".join(json.dumps({**record, "usage_note": "altered"}) + "\n" for record in read_lines(path)))
+    return folder
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(
+    ("number", "send", "more"),
+    [
+        (signal.SIGINT, os.kill, []),
+        (signal.SIGINT, os.killpg, ["--json"]),
+        (signal.SIGTERM, os.kill, ["--json"]),
+        (signal.SIGTERM, os.killpg, []),
+    ],
+)
+def test_what_was_found_is_shown_when_it_is_interrupted(all_altered, number, send, more):
+    """Each repetition differs by the note alone: one that a signal to the group had ended would differ by its status."""
+    process = subprocess.Popen(
+        [*PROGRAM, "recheck", "--workers", "2", "--cases", "40", *more],
+        cwd=all_altered,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stderr is not None
+    assert [process.stderr.readline().rstrip("\n").partition(" after ")[0] for _ in range(2)] == [
+        "repeating: 40 cases",
+        "repeating: 4 of 40 (10 %)",
+    ]
+    workers = workers_of(process.pid)
+    send(process.pid, number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in err) == (128 + number, False), err
+    if more:
+        found = json.loads(out)
+        count, notes = found["repeated"], [list(one["differences"]) for one in found["different"]]
+        assert (found["interrupted"], notes) == (True, [["usage_note"]] * count)
+    else:
+        *lines, last = out.splitlines()
+        count = len(lines)
+        assert all(line.endswith(': usage_note "altered", again null') for line in lines)
+        assert last == f"interrupted: {count} of 40 cases repeated in fresh processes, {count} differ"
+    assert 3 <= count < 40
+    wait_for(lambda: all_ended(workers), "the end of the device processes")
 
 
 @pytest.mark.virtual_device
