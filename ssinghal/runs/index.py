@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from ssinghal.core.json_values import plain
 from ssinghal.core.locks import used_file
 from ssinghal.core.record import SCHEMA_VERSION, Record
 from ssinghal.core.tensors import Shape
-from ssinghal.errors import HarnessError, one_line
+from ssinghal.errors import HarnessError, one_line, visible
 from ssinghal.runs.folders import INFO, run_folders
 from ssinghal.runs.index_rows import RunRows, shape_text
 from ssinghal.runs.line_files import COMPRESSED, RECORDS, blocks
@@ -37,6 +39,9 @@ STORE = "store.sqlite"
 APPLICATION = 0x5353494E  # in the file's header: the mark of this program
 VERSION = 1000 * 3 + SCHEMA_VERSION  # of the tables; those of another version are rebuilt
 BUSY_S = 600.0  # another writer takes a second for 10,000 records
+SHORT_BUSY_S = 30.0  # for those who can do without
+NOTED_S = 2.0  # of waiting, after which it is stated
+_TRY_S = 0.5  # in which Ctrl-C has no effect
 # results is clustered by case: what the history of a case needs is one range of it.
 _SCHEMA = """
 CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, run TEXT NOT NULL,
@@ -91,15 +96,17 @@ class IndexResult:
 
 
 class Store:
-    """The index at ``path``, which need not exist yet.
+    """The index at ``path``, which need not exist yet. ``wait_s``: how long to wait for other processes that use it; None:
+    ``BUSY_S``.
 
     Raises:
         HarnessError: The file cannot be read or written.
         NotAStore: It is damaged, or belongs to another program.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, wait_s: float | None = None) -> None:
         self.path = path
+        self._wait_s = BUSY_S if wait_s is None else wait_s
 
     def exists(self) -> bool:
         """Whether there is an index of this version."""
@@ -150,7 +157,7 @@ class Store:
             rebuilt.sync(results, progress)
             try:
                 with self._connected() as db:
-                    db.execute("BEGIN IMMEDIATE")  # so that no process is writing the old one
+                    self._waiting(db, "BEGIN IMMEDIATE")  # so that no process is writing the old one
                     temporary.replace(self.path)
             except NotAStore:
                 self.path.with_name(f"{self.path.name}-journal").unlink(missing_ok=True)
@@ -203,6 +210,7 @@ class Store:
         """Opens the index for reading: one state of it, whatever is written meanwhile."""
         with self._connected("?mode=rw") as db:
             db.execute("BEGIN")
+            self._waiting(db, "SELECT count(*) FROM sqlite_master")
             _check_application(db, self.path)
             try:
                 yield db
@@ -213,20 +221,39 @@ class Store:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """Opens the index for one transaction, with the tables of this version."""
         with self._connected() as db:
-            db.execute("BEGIN IMMEDIATE")
+            self._waiting(db, "BEGIN IMMEDIATE")
             _check_application(db, self.path)
             if _version(db) != VERSION:
                 _make_tables(db)
             yield db
-            db.execute("COMMIT")
+            self._waiting(db, "COMMIT")
+
+    def _waiting(self, db: sqlite3.Connection, statement: str) -> None:
+        """Executes a statement for which other processes may have to let go of the file. After ``NOTED_S`` a line on
+        standard error states what it waits for."""
+        start = time.monotonic()
+        is_noted = False
+        _set_timeout(db, min(_TRY_S, self._wait_s))
+        while True:
+            try:
+                db.execute(statement)
+                break
+            except sqlite3.OperationalError as error:
+                waited = time.monotonic() - start
+                if "locked" not in str(error) or waited >= self._wait_s:
+                    raise
+                if waited >= NOTED_S and not is_noted:
+                    is_noted = True
+                    note_waiting(f"waits for {self.path}, which another process uses, for up to {self._wait_s:g} s")
+        _set_timeout(db, self._wait_s)
 
     @contextmanager
     def _connected(self, how: str = "") -> Iterator[sqlite3.Connection]:
         """Opens a connection for one transaction: what is not committed when it closes is rolled back."""
         try:
             uri = f"{self.path.absolute().as_uri()}{how}"
-            with closing(sqlite3.connect(uri, timeout=BUSY_S, isolation_level=None, uri=True)) as db:
-                db.execute("PRAGMA cache_size = -65536")  # KiB
+            with closing(sqlite3.connect(uri, timeout=self._wait_s, isolation_level=None, uri=True)) as db:
+                self._waiting(db, "PRAGMA cache_size = -65536")  # KiB; the first that reads the file
                 db.execute("PRAGMA trusted_schema = OFF")
                 yield db
         except sqlite3.OperationalError as error:
@@ -235,6 +262,17 @@ class Store:
             raise HarnessError(f"cannot use {self.path}: {error}") from error
         except sqlite3.DatabaseError as error:
             raise NotAStore(_unusable(self.path, str(error))) from error
+
+
+def note_waiting(text: str) -> None:
+    """Writes a line to standard error, if there is one."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"{visible(one_line(text))}\n")
+        sys.stderr.flush()
+
+
+def _set_timeout(db: sqlite3.Connection, wait_s: float) -> None:
+    db.execute(f"PRAGMA busy_timeout = {int(1000 * wait_s)}")
 
 
 def _stamp(folder: Path) -> str:

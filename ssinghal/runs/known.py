@@ -15,7 +15,7 @@ from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.record import Record
 from ssinghal.errors import HarnessError
-from ssinghal.runs.index import STORE, NotAStore, Store
+from ssinghal.runs.index import SHORT_BUSY_S, STORE, NotAStore, Store
 from ssinghal.runs.index_rows import ALWAYS, FOR_REMEDIES
 from ssinghal.runs.parsing import identity_of, parse_record
 
@@ -112,9 +112,10 @@ class EarlierRuns:
         cannot be used, as they only decide the order."""
         values = {"keys": json.dumps(list(keys)), "mode": device.mode.value, "board": device.board}
         try:
-            if not self._store.exists():
+            store = Store(self._store.path, SHORT_BUSY_S)
+            if not store.exists():
                 return {}
-            with self._store.reading() as db:
+            with store.reading() as db:
                 return dict(db.execute(_DURATIONS, values).fetchall())
         except HarnessError:
             return {}

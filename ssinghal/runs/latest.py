@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ssinghal.core.files import sync_folder
 from ssinghal.core.locks import is_left, link_beside, used_folder
+from ssinghal.errors import HarnessError
 
 LATEST = "latest"
 _MAKING = ".making-"
@@ -20,8 +21,10 @@ def link_latest(parent: Path, run: str) -> None:
     """Makes ``latest`` in ``parent`` a link to ``run``, in one step.
 
     Raises:
+        HarnessError: Something else has the name.
         OSError: It cannot be made.
     """
+    _check_latest(parent)
     temporary = link_beside(parent / LATEST)
     try:
         temporary.symlink_to(run, target_is_directory=True)
@@ -31,14 +34,24 @@ def link_latest(parent: Path, run: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def _check_latest(parent: Path) -> None:
+    """Raises HarnessError where ``latest`` is no link: the file or folder of someone else."""
+    latest = parent / LATEST
+    if latest.exists() and not latest.is_symlink():
+        what = "a folder" if latest.is_dir() else "a file"
+        raise HarnessError(f"{latest}: is {what}; expected a link to the last run, or nothing: move it away")
+
+
 @contextmanager
 def hidden_until_complete(parent: Path, run: str) -> Iterator[Path]:
     """Yields a hidden folder in ``parent`` in which the folder of the new ``run`` is made. At the end that gets its place, and
     ``latest`` points to it. A failure leaves nothing, and what a killed process leaves is removed by the next one.
 
     Raises:
+        HarnessError: ``latest`` is there, and no link.
         OSError: The hidden folder cannot be made, or the new one cannot get its place.
     """
+    _check_latest(parent)
     made = [folder for folder in (parent, *parent.parents) if not folder.exists()]
     try:
         parent.mkdir(parents=True, exist_ok=True)

@@ -135,11 +135,12 @@ class RunFolder:
         return lines
 
     def index(self) -> list[str]:
-        """Adds the run, which is closed, to the index; returns a line with the reason where that cannot be written."""
-        from ssinghal.runs.index import STORE, Store
+        """Adds the run, which is closed, to the index; returns a line with the reason where that cannot be written. Whatever
+        uses the index next adds the run then."""
+        from ssinghal.runs.index import SHORT_BUSY_S, STORE, Store
 
         try:
-            Store(self.path.parent / STORE).index(self.path)
+            Store(self.path.parent / STORE, SHORT_BUSY_S).index(self.path)
         except HarnessError as error:
             self.not_indexed = f"not indexed: {error}"
             return [self.not_indexed]

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 
 import pytest
 from click.testing import CliRunner
@@ -22,12 +23,16 @@ from ssinghal.runs import index
 from ssinghal.runs.change_kinds import ChangeKind
 from ssinghal.runs.history import History
 from ssinghal.runs.index import STORE, NotAStore, Store
+from ssinghal.runs.known import EarlierRuns
 from ssinghal.runs.writer import RunFolder, new_run
 from tests.support.processes import catalog_text
 from tests.support.run_builder import a_record, write_run
 
 SHAPE = (1, 64, 640, 400)
 FULL = {"bytes_per_bank": 532_480, "bank_bytes": 1_393_312, "free_bytes": 328_352, "largest_free_bytes": 328_352}
+
+
+DEVICE = DeviceFacts(DeviceMode.VIRTUAL, "n150")
 
 
 def relu(**fields):
@@ -376,6 +381,78 @@ def test_an_index_that_is_being_written_is_not_replaced(results, store, monkeypa
             store.rebuild(results)
         db.execute("UPDATE runs SET started = 'later'")
     assert [run.started for run in store.runs()] == ["later"]
+
+
+HOLDS = """
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute(sys.argv[2])
+db.execute("SELECT count(*) FROM runs").fetchall()
+print("held", flush=True)
+sys.stdin.read()
+"""
+WAITS = {
+    "the end of a run": (lambda results, folder: folder.index(), ("BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "BEGIN")),
+    "history": (lambda results, _: ask(results, "relu", "1,64,640,400"), ("BEGIN EXCLUSIVE",)),
+    "rebuild": (lambda results, _: ask(results, "--rebuild"), ("BEGIN EXCLUSIVE",)),
+    "durations": (lambda results, _: EarlierRuns(results).durations(["a"], DEVICE), ("BEGIN EXCLUSIVE",)),
+}
+
+
+@pytest.fixture
+def held(results, store):
+    """Holds the index in another process by a statement, until the test lets go."""
+    run_of(results, 1, relu())
+    store.sync(results)
+    with ExitStack() as stack:
+
+        def hold(statement):
+            command = [sys.executable, "-c", HOLDS, str(store.path), statement]
+            process = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+            stack.callback(process.kill)
+            assert process.stdout.readline() == b"held\n"
+            return process
+
+        yield hold
+
+
+@pytest.mark.parametrize(("who", "statement"), [(who, one) for who, (_, some) in WAITS.items() for one in some])
+def test_who_waits_for_the_index_states_so_and_goes_on(results, store, held, monkeypatch, tmp_path, who, statement):
+    """``BEGIN``: of a reader, which only the end of a writing waits for."""
+    folder = RunFolder(results, new_run(tmp_path, {}, 1, DEVICE))
+    folder.append(relu())
+    folder.close(1)
+    process = held(statement)
+    notes = []
+
+    def noted(text):
+        notes.append(text)
+        process.stdin.close()
+
+    monkeypatch.setattr("ssinghal.runs.index.NOTED_S", 0.1)
+    monkeypatch.setattr("ssinghal.runs.index.note_waiting", noted)
+    WAITS[who][0](results, folder)
+    (note,) = notes
+    assert note.startswith(f"waits for {store.path}, which another process uses, for up to ")
+    if who == "the end of a run":
+        assert folder.info.run in [run.id for run in store.runs()]
+    assert "up to 30 s" in note or who in ("history", "rebuild")
+
+
+def test_a_run_that_waits_in_vain_is_indexed_by_the_next_command(results, store, held, monkeypatch, tmp_path, capsys):
+    folder = RunFolder(results, new_run(tmp_path, {}, 1, DEVICE))
+    folder.append(relu())
+    process = held("BEGIN EXCLUSIVE")
+    monkeypatch.setattr("ssinghal.runs.index.SHORT_BUSY_S", 1.0)
+    monkeypatch.setattr("ssinghal.runs.index.NOTED_S", 0.1)
+    *_, last = folder.finish(1)
+    assert last == f"not indexed: cannot use {store.path}: database is locked"
+    assert capsys.readouterr().err == f"waits for {store.path}, which another process uses, for up to 1 s\n"
+    assert json.loads((folder.path / "run.json").read_text())["totals"] == {"fits": 1}
+    process.stdin.close()
+    process.wait()
+    assert ask(results, "relu", "1,64,640,400").exit_code == 0
+    assert folder.info.run in [run.id for run in store.runs()]
 
 
 CASES, RUNS = 40, 6

@@ -13,7 +13,7 @@ import pytest
 from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
 from ssinghal.errors import HarnessError
 from ssinghal.runs import writer
-from ssinghal.runs.latest import NewFolder
+from ssinghal.runs.latest import NewFolder, hidden_until_complete
 from ssinghal.runs.writer import RunFolder, new_run
 
 
@@ -62,6 +62,24 @@ def test_of_a_folder_that_cannot_be_completed_nothing_stays(tmp_path, monkeypatc
     with pytest.raises(HarnessError, match=r"^cannot write results to .*: No space left on device$"):
         folder(tmp_path / "deep" / "results", NOT_OPENED)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.parametrize("make", [lambda results: folder(results, NOT_OPENED), lambda results: merge_into(results)])
+def test_what_is_no_link_stays_where_latest_should_be(tmp_path, make, what):
+    latest = tmp_path / "latest"
+    latest.mkdir() if what == "folder" else latest.write_text("mine")
+    text = f"{latest}: is a {what}; expected a link to the last run, or nothing: move it away"
+    with pytest.raises(HarnessError) as refused:
+        make(tmp_path)
+    assert str(refused.value) == text
+    assert list(tmp_path.iterdir()) == [latest]
+    assert latest.is_dir() if what == "folder" else latest.read_text() == "mine"
+
+
+def merge_into(results):
+    with hidden_until_complete(results, "2026Z") as hidden:
+        (hidden / "2026Z").mkdir()
 
 
 def test_a_run_whose_id_another_one_has_leaves_that_as_it_is(tmp_path):
