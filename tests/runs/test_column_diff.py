@@ -35,6 +35,8 @@ OPTIONS = [
     {"catalogs": [], "per_operator": 2},
     {"catalogs": [], "max_bytes": 5000},
     {"catalogs": [], "placements": ["l1", "dram"]},
+    {"catalogs": [], "shard": "1/2"},
+    {"catalogs": [], "memory": "dram", "shard": "2/2"},
 ]
 
 
@@ -102,7 +104,7 @@ def test_the_changes_are_those_of_the_objects(tmp_path_factory, data):
     parent = tmp_path_factory.mktemp("runs")
     selected = [len(side) + data.draw(st.sampled_from([0, 0, 3])) for side in sides]
     runs = [
-        write_run(parent, side, run, options=options, selected=cases)
+        write_run(parent, side, run, options=options, selected=cases, shard=options.get("shard", ""))
         for side, run, options, cases in zip(sides, (ONE, OTHER), given, selected, strict=True)
     ]
     if data.draw(st.booleans()):

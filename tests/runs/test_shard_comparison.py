@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import ssinghal
 from ssinghal.cli import cli
 from ssinghal.errors import HarnessError
 from ssinghal.runs import column_diff
@@ -178,6 +181,33 @@ def test_parts_of_the_same_calls_have_no_finding(runs, names):
     left = [len(cases.keys() - common) for cases in (one, other)]
     counted = [int(note.rpartition("; ")[2].split()[0]) for note in document["notes"]]
     assert sorted(counted) == sorted(filter(None, left))
+
+
+@pytest.mark.virtual_device
+@pytest.mark.usefixtures("read_as")
+def test_a_report_since_another_part_has_no_change(runs, tmp_path):
+    done = CliRunner().invoke(cli, ["report", str(runs["p2"]), "--since", str(runs["m"]), "--output", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert f"since run {runs['m'].name}: no change\n" in done.stdout
+    since = json.loads((tmp_path / "comprehensive_oom_report.json").read_text())["since"]
+    others = len(cases_of(runs["m"])) - len(cases_of(runs["p2"]))
+    assert (since["changes"], since["notes"]) == ([], [f"{runs['p2'].name} ran shard 2/3 alone; {others} cases not compared"])
+
+
+@pytest.mark.virtual_device
+def test_parts_of_the_suites_have_no_finding(tmp_path):
+    (tmp_path / "calls.yaml").write_text(catalog_text(CALLS, memory="l1"))
+    module = Path(ssinghal.__file__).parent / "oom_tests" / "test_oom_relu.py"
+    names = [["--oom-shard", "1/2"], ["--oom-shard", "2/2"], []]
+    for number, given in enumerate(names):
+        options = ["--oom-catalog", str(tmp_path / "calls.yaml"), "--oom-results", str(tmp_path / str(number)), *given]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(module), *options]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200)
+        assert done.returncode == 0, done.stdout + done.stderr
+    paths = [(tmp_path / str(number) / "latest").resolve() for number in range(3)]
+    for one, other in ((0, 1), (2, 0), (1, 2)):
+        done = CliRunner().invoke(cli, ["compare", str(paths[one]), str(paths[other]), "--json"])
+        assert (done.exit_code, json.loads(done.stdout)["changes"]) == (0, [])
 
 
 @pytest.mark.virtual_device
