@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable
 
@@ -75,6 +76,18 @@ def reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     return str(error)
+
+
+WORKING_FOLDER_GONE = "the working folder is gone (it was removed): change to another one"
+
+
+def is_working_folder_gone() -> bool:
+    """Returns whether the folder in which this process works was removed: relative paths lead nowhere, and no device opens."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def cut(text: str, limit: int) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import resource
 import signal
 import sys
 import traceback
@@ -15,7 +17,16 @@ from click.shell_completion import shell_complete
 from ssinghal import __version__
 from ssinghal.cli.lazy_group import LazyCommand, LazyGroup
 from ssinghal.cli.standard_error import let_standard_error_fail
-from ssinghal.errors import LINE_LIMIT, CatalogError, HarnessError, cut, one_line, visible
+from ssinghal.errors import (
+    LINE_LIMIT,
+    WORKING_FOLDER_GONE,
+    CatalogError,
+    HarnessError,
+    cut,
+    is_working_folder_gone,
+    one_line,
+    visible,
+)
 
 PROGRAM = "ssinghal"
 COMPLETION_VARIABLE = "_SSINGHAL_COMPLETE"
@@ -115,6 +126,9 @@ def main() -> None:
         code = _fail(str(error))
     except OSError as error:
         code = _fail(one_line(_os_error(error)))
+    except MemoryError as error:
+        error.__traceback__ = None  # its frames hold what filled the memory
+        code = _fail(_out_of_memory())
     signal.signal(signal.SIGTERM, before)
     sys.exit(code)
 
@@ -132,7 +146,21 @@ def _os_error(error: OSError) -> str:
     if frame.f_code is click.echo.__code__:
         _drop(sys.stdout)
         return f"cannot write standard output: {reason}"
+    if error.errno == errno.EMFILE:
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        reason = f"{reason}: a process may open {limit:,} (ulimit -n): raise that limit"
+    if error.errno == errno.ENOMEM:
+        return _out_of_memory()
+    is_relative = error.filename is None or not os.path.isabs(str(error.filename))
+    if is_relative and isinstance(error, FileNotFoundError) and is_working_folder_gone():
+        return WORKING_FOLDER_GONE
     return reason if error.filename is None else f"{error.filename}: {reason}"
+
+
+def _out_of_memory() -> str:
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    known = "" if limit == resource.RLIM_INFINITY else f", of which it may have {limit:,} B (ulimit -v)"
+    return f"the command ran out of host memory{known}"
 
 
 def _drop(*streams: TextIO | None) -> None:

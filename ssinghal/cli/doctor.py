@@ -12,6 +12,7 @@ from ssinghal.cli import options
 from ssinghal.cli.requests import DeviceRequest, device_options
 from ssinghal.cli.streams import echo
 from ssinghal.core.tensors import ONE_CHIP
+from ssinghal.errors import WORKING_FOLDER_GONE, HarnessError, is_working_folder_gone
 from ssinghal.runner.doctor import clean, examine
 
 
@@ -28,6 +29,8 @@ def doctor(device: DeviceRequest, as_json: bool, remove: bool) -> None:
     if remove:
         echo(f"removed {clean()}")
         return
+    if is_working_folder_gone():
+        raise HarnessError(WORKING_FOLDER_GONE)
     checks, facts = examine(device.mode, device.board, ttnn_log=device.ttnn_log)
     if as_json:
         click.echo(json.dumps({"checks": [vars(c) for c in checks], **facts}, indent=2))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ssinghal.core.boards import DEFAULT_BOARD, board_note, is_own, load_board
 from ssinghal.core.device_facts import OPENED_MODES, DeviceMode
-from ssinghal.errors import DeviceUnavailable, unknown
+from ssinghal.errors import WORKING_FOLDER_GONE, DeviceUnavailable, is_working_folder_gone, unknown
 
 AUTO = "auto"  # silicon where there is a card, else a simulator where one is configured, else virtual
 SIMULATOR_VARIABLE = "TT_METAL_SIMULATOR"
@@ -49,9 +49,12 @@ def choose_device(
     ``nodes``: of cards, those of this machine where None.
 
     Raises:
-        DeviceUnavailable: the requested mode is not available here, or the environment contradicts it.
+        DeviceUnavailable: the requested mode is not available here, the environment contradicts it, or the working folder is
+            gone, without which no device opens.
         InvalidCase: unknown board.
     """
+    if is_working_folder_gone():
+        raise DeviceUnavailable(WORKING_FOLDER_GONE)
     if mode == DeviceMode.GOLDEN and not golden:
         raise DeviceUnavailable("device mode golden measures no memory: only run, probe and the suites take it")
     if mode not in (AUTO, *OPENED_MODES, DeviceMode.GOLDEN):

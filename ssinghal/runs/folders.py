@@ -20,6 +20,7 @@ _HEAD = TypeAdapter(RunInfo)
 
 INFO = "run.json"
 MAX_HEAD_BYTES = 2**24  # of it: options and facts of a device
+_BLOCK = 2**16
 # Options of run and pytest that decide no verdict.
 _INDIFFERENT = {
     "results",
@@ -122,11 +123,13 @@ def read_head(folder: Path) -> RunInfo:
 
 def head_bytes(path: Path) -> bytes:
     """Returns the content of a ``run.json``; OSError where it cannot be read, ValueError where it is too large to be one."""
+    data = bytearray()
     with open_file(path) as file:
-        data = file.read(MAX_HEAD_BYTES + 1)
-    if len(data) > MAX_HEAD_BYTES:
-        raise ValueError(f"more than {MAX_HEAD_BYTES:,} B")
-    return data
+        while block := file.read(_BLOCK):  # a larger one would be allocated for any file, however small
+            data += block
+            if len(data) > MAX_HEAD_BYTES:
+                raise ValueError(f"more than {MAX_HEAD_BYTES:,} B")
+    return bytes(data)
 
 
 def head_of(path: Path) -> tuple[RunInfo, list[str]]:

@@ -65,11 +65,18 @@ class TtnnFinder(MetaPathFinder):
 
 def run_users_own() -> None:
     """Runs the ``sitecustomize`` that Python would have run without this one."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    spec = PathFinder.find_spec("sitecustomize", [path for path in sys.path if os.path.abspath(path) != here])
+    here = os.path.dirname(_absolute(__file__))
+    spec = PathFinder.find_spec("sitecustomize", [path for path in sys.path if _absolute(path) != here])
     if spec is not None and spec.loader is not None:
         module = sys.modules["sitecustomize"] = module_from_spec(spec)
         spec.loader.exec_module(module)
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:  # the working folder was removed
+        return path
 
 
 if __name__ == "sitecustomize":  # not where the pytest plugin takes the finder from here
