@@ -13,18 +13,27 @@ _DIGITS = 21  # of it, and a sign
 _LARGE = re.compile(r"\d{19}|[eE]\+?\d{3}")
 
 
-def read_json(text: str) -> Any:
-    """Returns the value of a JSON text.
+def read_json(text: str, *, unique: bool = False) -> Any:
+    """Returns the value of a JSON text. ``unique``: refuses an object that has a key twice, of which the last would count.
 
     Raises:
         ValueError: It is no JSON, is nested too deep, or has NaN, an infinity or an integer beyond 64 bits.
     """
+    pairs = _once if unique else None
     try:
         if _LARGE.search(text):
-            return json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_no_number)
-        return json.loads(text, parse_constant=_no_number)
+            return json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_no_number, object_pairs_hook=pairs)
+        return json.loads(text, parse_constant=_no_number, object_pairs_hook=pairs)
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        key = next(key for number, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:number]))
+        raise ValueError(f"{key[:40]!r} is there twice")
+    return values
 
 
 def _integer(text: str) -> int:

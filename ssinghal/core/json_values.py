@@ -22,6 +22,7 @@ class Bounds:
 Bytes = Annotated[int, Bounds(ge=0, lt=2**63)]
 Count = Annotated[int, Bounds(ge=1, lt=2**63)]
 Finite = Annotated[float, Bounds(ge=0, allow_inf_nan=False)]
+Number = Annotated[float, Bounds(allow_inf_nan=False)]
 Dims = tuple[Bytes, ...]
 # Whatever ends a line for a terminal, a viewer or ``str.splitlines``: in a name it would make lines of output.
 LINE = r"^[^\n\v\f\r\x1c-\x1e\x85\u2028\u2029]*$"

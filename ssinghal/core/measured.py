@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ssinghal.core.json_values import Bytes, Dims, LineText
+from ssinghal.core.json_values import Bytes, Dims, LineText, Number
 from ssinghal.core.tensors import BufferType
 
 
@@ -61,8 +61,8 @@ class Comparison:
     """TTNN against torch, on a device that computes."""
 
     # None where shapes or finite values differ, so that there is no correlation and no error.
-    pcc: float | None
-    max_abs_error: float | None
-    min_pcc: float
+    pcc: Number | None
+    max_abs_error: Number | None
+    min_pcc: Number
     # Why they do not agree; empty where they do.
     fault: str = ""

@@ -5,13 +5,14 @@ Records are read and written line by line, so that the memory that this takes do
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ssinghal.core.case_sets import CaseDigest, Identity, Shard
+from ssinghal.core.json_text import read_json
 from ssinghal.core.record import Record
 from ssinghal.core.run_info import RunInfo
 from ssinghal.core.versions import new_run_id
@@ -177,9 +178,21 @@ def merged(parts: Sequence[MergedPart], results: Path, command: str) -> tuple[Ru
             folder = RunFolder(hidden, info)
             for part in parts:
                 for _, line in part.records():
-                    folder.append(json.loads(line))
+                    folder.append(_fields(line, part))
             lines = folder.close(info.selected or 0)
     except OSError as error:
         raise HarnessError(f"cannot write results to {results / info.run}: {error.strerror}") from error
     folder.path = results / info.run
     return folder, [*lines, *folder.index()]
+
+
+def _fields(line: bytes, part: MergedPart) -> dict[str, Any]:
+    """Returns the fields of a record's line, those of later versions too, which no reader has checked.
+
+    Raises:
+        HarnessError: A number in it is none of JSON.
+    """
+    try:
+        return read_json(line.decode())  # type: ignore[no-any-return]  # a record is an object
+    except ValueError as error:
+        raise HarnessError(f"{part.path}: a record that cannot be written again: {error}; {part.remedy}") from error

@@ -6,6 +6,7 @@ This is the only module that validates records, so that those that write them ne
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -15,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ssinghal.core.case import Case, Source
 from ssinghal.core.device_facts import DeviceFacts
+from ssinghal.core.json_text import read_json
 from ssinghal.core.json_values import LINE, fields_of, plain
 from ssinghal.core.record import SCHEMA_VERSION, Record
 from ssinghal.errors import HarnessError, InvalidCase, one_line
@@ -26,6 +28,8 @@ _DEVICE = TypeAdapter(DeviceFacts)
 _ORDER: Mapping[str | int, int] = {field.name: place for place, field in enumerate(fields(Record))}
 
 MAX_LOSSES = 20
+# Keys that stand in a line once, as neither a part of the record nor a value has the name.
+_ONCE = tuple(f'"{name}"'.encode() for name in ("status", "op", "key", "id", "operator", "device_mode", "board"))
 
 
 # What earlier versions wrote of a source, with the defaults.
@@ -39,7 +43,31 @@ def parse_record(text: str | bytes) -> Record:
     Raises:
         ValueError: It is not a record.
     """
-    return _RECORD.validate_json(_with_modules(text), strict=True)
+    record = _RECORD.validate_json(_with_modules(text), strict=True)
+    if _is_suspect(text.encode(errors="surrogatepass") if isinstance(text, str) else text, record):
+        _check_notation(text)
+    return record
+
+
+def _is_suspect(line: bytes, record: Record) -> bool:
+    """Whether a line may have what is no JSON, or a key twice, of which pydantic takes the last. A complete check takes as
+    long as reading the record, so only lines with a sign of it have one."""
+    is_odd = b"NaN" in line or b"Infinity" in line or any(line.count(key) > 1 for key in _ONCE)
+    return is_odd or not _is_finite(record.attrs)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether there is no infinity in a value of JSON: a number such as 1e400 is read as one."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    return all(map(_is_finite, value)) if isinstance(value, (list, tuple)) else True
+
+
+def _check_notation(text: str | bytes) -> None:
+    """Raises ValueError for a number that JSON does not have or no float holds, and for a key that an object has twice."""
+    read_json(text.decode() if isinstance(text, bytes) else text, unique=True)
 
 
 def _with_modules(text: str | bytes) -> str | bytes:
@@ -140,6 +168,8 @@ def record_or_loss(line: bytes, path: Path, number: int, last: bool) -> Record |
         check_schema(schema_of(line), path, number)
         is_truncated = last and error.errors()[0]["type"] == "json_invalid"
         return f"truncated after {len(line):,} B; was the run killed?" if is_truncated else problem_of(error)
+    except ValueError as error:
+        return one_line(str(error))
     if b'"schema": 1,' not in line[:16]:  # as this version writes it; else the number is checked
         check_schema(schema_of(line), path, number)
     return record

@@ -324,12 +324,27 @@ def test_a_scheduler_without_a_worker_is_a_line_at_once(command, start, tmp_path
 # Options --------------------------------------------------------------------------------------------------------------------
 
 
+ADDRESS = "expected the address of a Dask scheduler, like tcp://host:8786 or tls://host:8786"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--scheduler", "tcp://h:1", "--cluster", "local"], "--scheduler and --cluster both name a cluster: give one of them"),
-        (["--scheduler", "h:1"], "--scheduler 'h:1': expected the address of a Dask scheduler, like tcp://host:8786"),
-        (["--scheduler", "tcp://h"], "--scheduler 'tcp://h': expected the address of a Dask scheduler, like tcp://host:8786"),
+        (
+            ["--scheduler", "h:1"],
+            "--scheduler 'h:1': expected the address of a Dask scheduler, like tcp://host:8786 or tls://host:8786",
+        ),
+        (["--scheduler", "tcp://h:0"], "--scheduler 'tcp://h:0': 0 is not a port, from 1 to 65535; " + ADDRESS),
+        (["--scheduler", "tls://h:99999"], "--scheduler 'tls://h:99999': 99999 is not a port, from 1 to 65535; " + ADDRESS),
+        *[
+            (["--scheduler", f"{kind}://h:9"], f"--scheduler '{kind}://h:9': {ADDRESS}")
+            for kind in ("ucx", "ucxx", "ws", "wss")
+        ],
+        (
+            ["--scheduler", "tcp://h"],
+            "--scheduler 'tcp://h': expected the address of a Dask scheduler, like tcp://host:8786 or tls://host:8786",
+        ),
         (
             ["--scheduler", "tcp://h:1", "--workers", "2"],
             "--workers counts processes of this machine: a scheduler has its own workers",

@@ -144,6 +144,14 @@ def test_an_option_of_another_type_is_refused_by_its_name(run, tmp_path, maker, 
         assert refused(run, tmp_path, str(path)) == text
 
 
+def test_a_number_that_json_does_not_have_is_not_written(run, tmp_path):
+    """In a field that no reader has: 1e400 is an infinity of Python, and that would be written as one."""
+    path = part(tmp_path, "a", RECORDS)
+    text = (path / "records.jsonl").read_text()
+    (path / "records.jsonl").write_text(text.replace('"attrs": {}', '"attrs": {}, "later": 1e400', 1))
+    assert refused(run, tmp_path, str(path)).startswith(f"{path}: a record that cannot be written again: 1e400 is beyond")
+
+
 def test_no_run_is_refused(run, tmp_path):
     assert "Missing argument 'RUN...'" in refused(run, tmp_path)
     assert refused(run, tmp_path, "nosuch").startswith("no run 'nosuch'")

@@ -12,6 +12,7 @@ from ssinghal.core.measured import Comparison
 from ssinghal.core.record import SCHEMA_VERSION
 from ssinghal.errors import HarnessError
 from ssinghal.runs.folders import earlier_runs, find_run
+from ssinghal.runs.index import STORE, Store
 from ssinghal.runs.reader import counted, read_run
 from tests.support.run_builder import RUN, a_record, write_run
 
@@ -362,3 +363,30 @@ def test_a_name_of_several_lines_is_no_record(tmp_path, name, end):
     (loss,) = (line for line in run.losses if ":2: " in line)
     assert "not a complete record" in loss
     assert "\n" not in loss + "".join(run.losses)
+
+
+@pytest.mark.parametrize("read", [read_run, lambda path: Store(path.parent / STORE).index(path)], ids=["objects", "index"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"status": "fits"', '"status": "error", "status": "fits"'),
+        ('"op": "relu"', '"op": "gelu", "op": "relu"'),
+        ('"board": "n150"', '"board": "p150", "board": "n150"'),
+        *[('"attrs": {}', f'"attrs": {{"alpha": {odd}}}') for odd in ("NaN", "Infinity", "-Infinity", "1e400", "[-1e400]")],
+        *[('"duration_s": 0.0', f'"duration_s": {odd}') for odd in ("NaN", "Infinity", "1e400")],
+        *[
+            ('"comparison": null', f'"comparison": {{"pcc": {odd}, "max_abs_error": 0.0, "min_pcc": 0.9}}')
+            for odd in ("NaN", "1e400")
+        ],
+        ('"attrs": {}', '"attrs": {}, "of_a_later_version": NaN'),
+    ],
+)
+def test_what_json_does_not_have_is_no_record(tmp_path, old, new, read):
+    folder = write_run(tmp_path, [a_record(shape=(1, 1, 64, 64)), a_record()])
+    first, second = lines_of(folder)
+    assert old in second
+    (folder / "records.jsonl").write_text(first + second.replace(old, new, 1))
+    read(folder)
+    run = read_run(folder)
+    assert len(run.records) == 1
+    assert "records.jsonl:2: not a complete record, skipped: " in run.losses[0]

@@ -16,9 +16,10 @@ from ssinghal.runner.tasks import PoolOptions
 
 LOCAL = "local"
 MAX_LOCAL = 64
+MAX_PORT = 65535
 _PACKAGES = ("distributed", "cryptography")
 _INSTALL = "pip install 'ssinghal[cluster]'"
-_ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx|ucxx)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})")
+_ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})")
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,7 @@ class Cluster:
         if scheduler is not None and local is not None:
             raise InvalidCase("--scheduler and --cluster both name a cluster: give one of them")
         if local is None:
-            if not _ADDRESS.fullmatch(scheduler or ""):
-                raise InvalidCase(f"--scheduler {scheduler!r}: expected the address of a Dask scheduler, like tcp://host:8786")
+            _check_address(scheduler or "")
             if workers is not None:
                 raise InvalidCase("--workers counts processes of this machine: a scheduler has its own workers")
             cluster = cls(scheduler or "", waits=waits)
@@ -75,6 +75,16 @@ class Cluster:
 
             with connected(self.address):
                 pass
+
+
+def _check_address(text: str) -> None:
+    """Raises InvalidCase unless a text is the address of a scheduler."""
+    address = _ADDRESS.fullmatch(text)
+    expected = "expected the address of a Dask scheduler, like tcp://host:8786 or tls://host:8786"
+    if address is None:
+        raise InvalidCase(f"--scheduler {text!r}: {expected}")
+    if not 1 <= int(address[3]) <= MAX_PORT:
+        raise InvalidCase(f"--scheduler {text!r}: {address[3]} is not a port, from 1 to {MAX_PORT}; {expected}")
 
 
 @contextmanager
