@@ -37,8 +37,8 @@ def doctor(device: DeviceRequest, as_json: bool, remove: bool) -> None:
     else:
         for check in checks:
             echo(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}")
-            if not check.ok and check.mend:
-                echo(f"     fix: {check.mend}")
+            if not check.ok and check.fix:
+                echo(f"     fix: {check.fix}")
         for line in _device_lines(facts["device"]):
             echo(line)
     sys.exit(0 if all(c.ok for c in checks) else 1)

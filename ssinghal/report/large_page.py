@@ -25,7 +25,7 @@ from ssinghal.runs.stored import complete
 
 PARTS = "report_parts"
 PART_CASES = 2_500  # at most; a part has cases of one operator
-LOADED_CASES = 20_000  # that the page loads without being told to load more
+LOADED_CASES = 20_000  # that the page loads at once; more on request
 
 
 class LargePage:

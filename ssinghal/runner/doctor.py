@@ -24,12 +24,12 @@ TTNN_PYTHONS = ((3, 10), (3, 12))
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check. ``mend``: the command or step that fixes it, where ``found`` does not name it."""
+    """The result of one check. ``fix``: the command or step that fixes it, where ``found`` does not name it."""
 
     name: str
     ok: bool
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def examine(mode: str, board: str | None, *, ttnn_log: bool = False) -> tuple[list[Check], dict[str, Any]]:

@@ -126,11 +126,11 @@ class _Process:
     def write(self, block: Block, path: Path, to: Path) -> BlockContents:
         head = {"number": block.number, "start": block.start, "bytes": len(block.data), "path": str(path), "to": str(to)}
         try:
-            asked, answered = _pipes(self._child)
-            asked.write(json.dumps(head).encode() + b"\n")
-            asked.write(block.data)
-            asked.flush()
-            answer = json.loads(answered.readline() or b"{}")
+            requests, answers = _pipes(self._child)
+            requests.write(json.dumps(head).encode() + b"\n")
+            requests.write(block.data)
+            requests.flush()
+            answer = json.loads(answers.readline() or b"{}")
         except (OSError, ValueError) as error:
             raise HarnessError(f"{path}: a process that counts its records ended early") from error
         if "error" in answer:
@@ -152,18 +152,18 @@ def _pipes(child: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
     return child.stdin, child.stdout
 
 
-def _serve(folder: Path, asked: IO[bytes], answered: IO[bytes]) -> None:
+def _serve(folder: Path, requests: IO[bytes], answers: IO[bytes]) -> None:
     with Duck(folder, threads=1) as duck:
-        while line := asked.readline():
+        while line := requests.readline():
             head = json.loads(line)
-            block = Block(head["number"], head["start"], asked.read(head["bytes"]))
+            block = Block(head["number"], head["start"], requests.read(head["bytes"]))
             try:
                 part = write_part(block, Path(head["path"]), Path(head["to"]), duck)
                 answer = {"records": part.records, "losses": part.losses, "more": part.more}
             except HarnessError as error:
                 answer = {"error": str(error)}
-            answered.write(json.dumps(answer).encode() + b"\n")
-            answered.flush()
+            answers.write(json.dumps(answer).encode() + b"\n")
+            answers.flush()
 
 
 if __name__ == "__main__":

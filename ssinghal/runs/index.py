@@ -87,7 +87,7 @@ class IndexedRun:
 @dataclass(frozen=True)
 class IndexResult:
     """How one case ended in one run. ``record`` has no run, duration, sources or estimate, and is the same object for all runs
-    with the same outcome. ``taken_from``: the id of the run that was asked, empty if it is this one."""
+    with the same outcome. ``taken_from``: the id of the run that probed it, empty if it is this one."""
 
     run: IndexedRun
     setting: Setting
@@ -244,7 +244,7 @@ class Store:
                     raise
                 if waited >= NOTED_S and not is_noted:
                     is_noted = True
-                    note_waiting(f"waits for {self.path}, which another process uses, for up to {self._wait_s:g} s")
+                    note_waiting(f"ssinghal: waiting up to {self._wait_s:g} s for {self.path}, which another process uses")
         _set_timeout(db, self._wait_s)
 
     @contextmanager

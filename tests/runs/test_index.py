@@ -432,7 +432,8 @@ def test_who_waits_for_the_index_states_so_and_goes_on(results, store, held, mon
     monkeypatch.setattr("ssinghal.runs.index.note_waiting", noted)
     WAITS[who][0](results, folder)
     (note,) = notes
-    assert note.startswith(f"waits for {store.path}, which another process uses, for up to ")
+    assert note.startswith("ssinghal: waiting up to ")
+    assert note.endswith(f" s for {store.path}, which another process uses")
     if who == "the end of a run":
         assert folder.info.run in [run.id for run in store.runs()]
     assert "up to 30 s" in note or who in ("history", "rebuild")
@@ -446,7 +447,7 @@ def test_a_run_that_waits_in_vain_is_indexed_by_the_next_command(results, store,
     monkeypatch.setattr("ssinghal.runs.index.NOTED_S", 0.1)
     *_, last = folder.finish(1)
     assert last == f"not indexed: cannot use {store.path}: database is locked"
-    assert capsys.readouterr().err == f"waits for {store.path}, which another process uses, for up to 1 s\n"
+    assert capsys.readouterr().err == f"ssinghal: waiting up to 1 s for {store.path}, which another process uses\n"
     assert json.loads((folder.path / "run.json").read_text())["totals"] == {"fits": 1}
     process.stdin.close()
     process.wait()
