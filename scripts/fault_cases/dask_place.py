@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -46,7 +47,7 @@ class Cluster:
     def _start(self, kind: str, *words: str, place: Place | None = None, before: Sequence[str] = ()) -> Process:
         self._started += 1
         log = self._stack.enter_context((self.place.folder / f"{kind}-{self._started}.log").open("w"))
-        program = ("python", "-m", f"distributed.cli.dask_{kind}")
+        program = (sys.executable, "-m", f"distributed.cli.dask_{kind}")
         process = (place or self.place).start(*words, program=program, before=before, stdout=log, stderr=log)
         self._stack.callback(_end, process)
         return process

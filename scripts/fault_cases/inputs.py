@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import resource
+import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -103,7 +104,7 @@ def many_failures(place: Place) -> Outcome:
 
 def trace_captured(place: Place) -> Outcome:
     place.file("program.py", PROGRAM)
-    end = place.run("exec", "--", "python", "program.py")
+    end = place.run("exec", "--", sys.executable, "program.py")
     words = ["SIGSEGV", "--no-trace"]
     return judged("a program that captures a trace: exec", end, {139}, words=words, lines=None)
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -102,7 +103,7 @@ def pytest_ended(place: Place) -> Outcome:
     for number, code in ((signal.SIGINT, 2), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGKILL, KILLED)):
         before = len(place.runs())
         options = ["--oom-catalog", catalog, "--oom-results", "results", "-p", "no:cacheprovider", "-q"]
-        process = place.start(*options, program=("python", "-m", "pytest"))
+        process = place.start(*options, program=(sys.executable, "-m", "pytest"))
 
         def some(before: int = before) -> bool:
             runs = place.runs()
@@ -135,7 +136,7 @@ def same_id(place: Place) -> Outcome:
     fixed = "import ssinghal.runs.writer as writer\nwriter.new_run_id = lambda: '20260101T000000.000000Z'\n"
     code = f"{fixed}import ssinghal.cli\nssinghal.cli.main()\n"
     place.file("again.py", code)
-    program = ("python", str(place.folder / "again.py"))
+    program = (sys.executable, str(place.folder / "again.py"))
     first = place.run("run", place.catalog(), program=program)
     kept = (place.runs()[0] / "records.jsonl").read_bytes()
     second = place.run("run", place.catalog(), program=program)
