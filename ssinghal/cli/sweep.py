@@ -101,15 +101,15 @@ def sweep(
                 ended.append(shared.run(part, progress.count, notes.append, progress.probes))
             if ended[-1].ended:
                 break
-    finally:  # also where Ctrl-C comes while a device opens: the runs before it are complete
+    finally:  # also where Ctrl-C comes while a device opens: the runs before it, if there are any, are complete
         all_parts = [*ended, *map(shared.not_started, parts[len(ended) :])]
         is_interrupted = len(all_parts) > len(ended) or any(result.ended for result in ended)
         if is_interrupted:
             notes += filter(None, [interruption(all_parts, fresh=fresh)])
-        if as_json:
+        if ended and as_json:
             found = {"results": str(results), "selected": len(chosen.cases), "interrupted": is_interrupted}
             click.echo(json.dumps({**found, "parts": [result.to_json() for result in all_parts], "notes": notes}))
-        else:
+        elif ended:
             show([*lines(all_parts), *notes])
     if ended[-1].ended:
         sys.exit(128 + ended[-1].ended)
