@@ -17,7 +17,7 @@ from ssinghal.capacity.parameters import Goal
 from ssinghal.capture.client import Captures
 from ssinghal.capture.trace import Trace
 from ssinghal.capture.trace_library import trace_for
-from ssinghal.cli.progress import TrialProgress, announced, track
+from ssinghal.cli.progress import TrialProgress, doing, track
 from ssinghal.cli.streams import check_writable, echo, show
 from ssinghal.core.boards import load_board
 from ssinghal.core.files import write_given
@@ -105,7 +105,7 @@ def find_capacity(request: PlanRequest, goal: Goal, *, partial: bool, tiers: boo
     settings = PlanSettings(request.l1_small, request.allow_stand_ins, to_the_end=False, timeout_s=request.timeout)
     with Captures(request.timeout) as captures, Boards(settings, request.release) as boards:
         recordings = Recordings(request.model, captures, partial=partial)
-        with announced(f"searching: {request.model} is recorded first"):
+        with doing("recording the model"):  # bad input is one line: nothing is printed before it elsewhere
             sizes = _sizes(recordings.first(request.input_shape), tiers)
             _check_sizes(recordings, goal, sizes, stride)
         wanted = list(product(sizes, policies, request.boards))

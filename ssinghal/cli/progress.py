@@ -58,15 +58,6 @@ def doing(what: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def announced(what: str) -> Iterator[None]:
-    """Does what ``doing`` does; elsewhere it prints a line first."""
-    if not _on_terminal():
-        echo(what, err=True)
-    with doing(what):
-        yield
-
-
 class VerdictProgress:
     """Counts records by verdict, as a context manager. Without a terminal, prints a line before the first case is probed, at
     every tenth and every 30 s; answers of earlier runs get one together. ``where``: the device."""
