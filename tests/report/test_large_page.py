@@ -248,11 +248,12 @@ def test_a_part_of_another_report_is_refused(report, visit):
 def test_no_text_of_the_data_becomes_markup(report, visit):
     """In ids, messages, names of models and of operators; parts are called by numbers."""
     records = some_records()
+    name = "".join(HOSTILE.splitlines())  # one of several lines is no record
     for number, record in enumerate(records):
-        record["id"] += HOSTILE
-        record["op"] = f"{record['op']}{HOSTILE}"
+        record["id"] += name
+        record["op"] = f"{record['op']}{name}"
         for one in record["sources"]:
-            one["model"] = HOSTILE
+            one["model"] = name
         record["message"] = f"{HOSTILE}{number}"
     folder = report(records, part_cases=12)
     for path in (folder / PARTS).iterdir():
