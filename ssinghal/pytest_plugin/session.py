@@ -19,7 +19,7 @@ from ssinghal.core.estimate import Prediction
 from ssinghal.core.record import Record
 from ssinghal.core.verdict import Status
 from ssinghal.core.versions import package_versions
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import InvalidCase, one_line
 from ssinghal.estimation.baseline import load_baseline
 from ssinghal.estimation.estimator import MemoryEstimate, estimate
 from ssinghal.operators import suite_name
@@ -230,7 +230,7 @@ class Harness:
 
     def record_json(self, case: Case, record: Record, nodeid: str) -> dict[str, Any]:
         """Returns the record as its line will read, with the estimate."""
-        return replace(record, estimate=self.estimate(case).stored(), test=nodeid).to_json()
+        return replace(record, estimate=self.estimate(case).stored(), test=one_line(nodeid)).to_json()
 
     def record_without_probe(self, case: Case, nodeid: str, status: Status, message: str) -> dict[str, Any]:
         """Returns the record of a case that no device answered: the reason, and its estimate."""

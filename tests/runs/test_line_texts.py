@@ -20,7 +20,7 @@ from ssinghal.runs.parsing import parse_record, problem_of
 from ssinghal.runs.reader import read_run
 from ssinghal.runs.summary import Summary
 from tests.support.broken_texts import LINE_ENDS, broken_fields
-from tests.support.processes import catalog_text
+from tests.support.processes import Suite, catalog_text, oom_module
 from tests.support.run_builder import a_record, write_run
 
 FORGED = "silicon p150, ttnn 9"
@@ -157,3 +157,13 @@ def test_an_environment_of_several_lines_is_an_error_of_one(run, tmp_path, monke
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a\nb"))
     done = run("run", "--resume", str(tmp_path / "a\nb"))
     assert (done.code, done.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("end", ["\n", "\u2028", "\x85"], ids=ascii)
+def test_a_test_in_a_file_of_such_a_name_has_a_record_that_is_read(tmp_path, end):
+    suite = Suite(tmp_path, {"relu": [{"shape": [1, 32, 32]}]}, {f"test_a{end}b.py": oom_module("relu")})
+    code, output = suite.run("-k", "memory_estimation")
+    assert code == 0, output
+    run = read_run(suite.latest)
+    (record,) = run.records
+    assert (run.losses, record.test.split("::")[0]) == ((), f"test_a{ascii(end)[1:-1]}b.py")
