@@ -8,11 +8,13 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
+from subprocess import Popen
 
 from .base import (
     BAD_INPUT,
     CASES,
     INTERRUPTED,
+    Ended,
     Fault,
     Outcome,
     Place,
@@ -124,21 +126,24 @@ def interrupted(place: Place) -> Outcome:
         return settled(place, "Ctrl-C of a run on a Dask scheduler, then --resume", end, INTERRUPTED)
 
 
+def _ended_by_two(process: Popen[str]) -> Ended:
+    """Waits for a run that gets Ctrl-C, and again a moment later."""
+    os.killpg(process.pid, signal.SIGINT)
+    time.sleep(0.1)
+    return ended(process, signal.SIGINT, group=True)
+
+
 def interrupted_twice(place: Place) -> Outcome:
     with cluster(place) as dask:
         process = dask.run()
-        os.killpg(process.pid, signal.SIGINT)
-        time.sleep(0.1)
-        end = ended(process, signal.SIGINT, group=True)
+        end = _ended_by_two(process)
         return settled(place, "Ctrl-C of a run on a Dask scheduler, and again, then --resume", end, INTERRUPTED)
 
 
 def local_interrupted_twice(place: Place) -> Outcome:
     place.environ |= {MARK: str(place.folder)}
     process = place.started_run("--cluster", "local:2", cases=MANY)
-    os.killpg(process.pid, signal.SIGINT)
-    time.sleep(0.1)
-    end = ended(process, signal.SIGINT, group=True)
+    end = _ended_by_two(process)
     return settled(place, "Ctrl-C of a run on a local Dask cluster, and again, then --resume", end, INTERRUPTED)
 
 
