@@ -261,7 +261,8 @@ def test_hostile_texts_stay_texts(tmp_path):
     for path in (tmp_path / "report").rglob("*.md"):
         shown = MarkdownIt("commonmark").enable("table").render(path.read_text())
         assert not re.findall(r"<img|<a ", shown), path
-        assert HOSTILE.splitlines()[0] in html.unescape(re.sub(r"</?(code|em|strong)>", "", shown)), path
+        plain = html.unescape(re.sub(r"</?(code|em|strong)>", "", shown))
+        assert name in plain or HOSTILE.replace("\n", r"\n") in plain, path
         assert "<td>new</td>" not in shown, path
     rows = list(csv.DictReader(io.StringIO((tmp_path / "report" / "oom_failures_detailed.csv").read_text())))
     assert not [value for row in rows for value in row.values() if value.startswith("=")]

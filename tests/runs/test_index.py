@@ -522,7 +522,7 @@ def test_the_command(results, store):
 
 
 @pytest.mark.parametrize("made", [relu, oom])
-def test_an_answer_that_was_taken_names_the_run_that_was_asked(results, store, made):
+def test_an_answer_that_was_taken_names_the_run_that_probed_it(results, store, made):
     """The second and the fourth run took the answer of the first, the third asked again."""
     first = day(1)[0]
     for number, origin in enumerate(["", first, "", first], 1):
