@@ -23,6 +23,7 @@ from ssinghal.core.memory_config import BufferType, MemoryConfig
 from ssinghal.core.mesh import ShardDim
 from ssinghal.core.tensors import ONE_CHIP, Board, DType, Layout, MemoryRegion, TensorSpec
 from ssinghal.device.conversion import layout_of, memory_config, spec_of
+from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice
 from ssinghal.errors import DeviceError, DeviceUnavailable, NotProven
 
@@ -188,7 +189,7 @@ class Session(Closing):
         try:
             self.ttnn.relu(tiles).deallocate()
         except RuntimeError as error:
-            message = str(error).strip().splitlines()[-1]
+            message = translate_error("RuntimeError", str(error)).message
             raise NotProven(f"TTNN rejects a program on all {columns}x{rows} cores that it opened: {message}") from error
         finally:
             tiles.deallocate()
@@ -201,7 +202,8 @@ class Session(Closing):
             copied = self.ttnn.clone(row)
         except RuntimeError as error:
             if "beyond max L1 size" not in str(error):
-                raise NotProven(f"the program that must overflow L1 failed for another reason: {error}") from error
+                message = translate_error("RuntimeError", str(error)).message
+                raise NotProven(f"the program that must overflow L1 failed for another reason: {message}") from error
         else:
             copied.deallocate()
             raise NotProven("a program that overflows L1 was accepted: program buffers are not checked (slow dispatch?)")
