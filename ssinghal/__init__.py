@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         NoGolden,
         NotProven,
         RegistryError,
+        SeveralFaults,
     )
     from ssinghal.estimation.estimator import MemoryEstimate, estimate
     from ssinghal.operators import make_case
@@ -80,6 +81,7 @@ __all__ = [
     "RemedyReport",
     "Resource",
     "Run",
+    "SeveralFaults",
     "ShardKind",
     "ShardSpec",
     "Sharding",
@@ -129,6 +131,7 @@ _MODULES = {
         "NoGolden",
         "NotProven",
         "RegistryError",
+        "SeveralFaults",
     ),
     "estimation.estimator": ("MemoryEstimate", "estimate"),
     "operators": ("make_case",),

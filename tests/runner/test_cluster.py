@@ -82,6 +82,7 @@ def raising(error: BaseException) -> None:
 )
 def test_what_a_task_raises_is_a_line_and_no_lost_worker(local, error, line):
     """A disk that is full, say: its worker is there, and is not used any more."""
+    wait_for(lambda: bool(local.workers()), "the workers that replace those of the test before")
     ended: SimpleQueue[Any] = SimpleQueue()
     local.submit(min(local.workers()), ended.put, raising, error)
     with pytest.raises(HarnessError) as stated:
