@@ -142,6 +142,7 @@ class CapturedLine(CountedLine):
 class CapturedHead(CatalogModel):
     """A captured catalog without its ``ops``."""
 
+    read_apart = ("ops",)
     schema_version: SchemaNumber = Field(alias="schema")
     kind: Literal["captured"]
     model: Model

@@ -86,6 +86,7 @@ class CrossedLine(CatalogModel):
 class CrossedHead(CatalogModel):
     """A shape sweep without its ``origins`` and ``operators``. ``runs`` describes the runs that an ``oom`` names."""
 
+    read_apart = ("origins", "operators")
     schema_version: SchemaNumber = Field(alias="schema")
     kind: Literal["crossed"]
     title: Name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, StrictInt
 
@@ -176,6 +176,18 @@ Operands = Annotated[tuple[OperandPlacement, ...], PlainValidator(_operand_place
 
 
 class CatalogModel(BaseModel):
-    """The base of every mapping of a catalog: unknown keys are faults."""
+    """The base of every mapping of a catalog: unknown keys are faults.
+
+    ``read_apart``: keys that the mapping has beside the fields, as the lists of a catalog. ``never``: fields that no file may
+    have.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    read_apart: ClassVar[tuple[str, ...]] = ()
+    never: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def keys(cls) -> list[str]:
+        """Returns the keys that a file may have in this mapping."""
+        fields = [field.alias or name for name, field in cls.model_fields.items()]
+        return [key for key in (*fields, *cls.read_apart) if key not in cls.never]

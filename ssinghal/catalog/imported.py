@@ -18,6 +18,7 @@ from ssinghal.catalog.placement_fields import PlacementModel
 class ImportedLine(CrossedLine, CountedLine):
     """One call that ``model`` makes ``n`` times at an ``input`` size, in the modules ``at``, if the list has them."""
 
+    never = ("oom",)
     model: Name | None = None
     input: Name | None = None
 
@@ -31,6 +32,7 @@ class ImportedLine(CrossedLine, CountedLine):
 class ImportedHead(CatalogModel):
     """An imported catalog without its ``operators``."""
 
+    read_apart = ("operators",)
     schema_version: SchemaNumber = Field(alias="schema")
     kind: Literal["imported"]
     title: Name

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -68,7 +68,7 @@ def load_catalogs(selection: Selection = None, *, thorough: bool = False) -> lis
     catalogs = []
     for file, built_in in files.items():
         reading = _FileReader(file, arithmetic=thorough or not built_in)
-        faults += map(str, sorted(reading.faults, key=lambda fault: fault.line))
+        faults += map(str, sorted(reading.faults, key=lambda fault: (not fault.unknown_key, fault.line)))
         if reading.catalog is not None:
             catalogs.append(reading.catalog)
     if faults:
@@ -205,8 +205,8 @@ class _FileReader:
     def faults(self) -> list[Fault]:
         return self._document.faults
 
-    def _fault(self, location: Location, what: str) -> None:
-        self._document.fault(location, what)
+    def _fault(self, location: Location, what: str, *, unknown_key: bool = False) -> None:
+        self._document.fault(location, what, unknown_key=unknown_key)
 
     def _read(self, data: dict[str, Any]) -> None:
         """Reads the file by its kind; if that is wrong, by the kind that its lists belong to."""
@@ -223,9 +223,9 @@ class _FileReader:
             self._imported({**data, "kind": kind})
 
     def _crossed(self, data: dict[str, Any]) -> None:
-        origins = self._lines(ShapeOrigin, ("origins",), data.pop("origins", None))
-        sections = self._sections(CrossedLine, "operators", data.pop("operators", None))
-        head = self._form(CrossedHead, (), data)
+        head, listed = self._head(CrossedHead, data)
+        origins = self._lines(ShapeOrigin, ("origins",), listed["origins"])
+        sections = self._sections(CrossedLine, "operators", listed["operators"])
         placement = _part(PlacementModel, data.get("placement"))
         self._check_lines(sections, placement.placement() if placement else None)
         if isinstance(runs := data.get("runs", {}), dict):
@@ -236,16 +236,16 @@ class _FileReader:
             self.catalog = CrossedCatalog(self.file.stem, self.file, head, tuple(origins.values()), _plain(sections))
 
     def _imported(self, data: dict[str, Any]) -> None:
-        sections = self._sections(ImportedLine, "operators", data.pop("operators", None))
-        head = self._form(ImportedHead, (), data)
+        head, listed = self._head(ImportedHead, data)
+        sections = self._sections(ImportedLine, "operators", listed["operators"])
         placement = _part(PlacementModel, data.get("placement"))
         self._check_lines(sections, placement.placement() if placement else None)
         if head and not self.faults:
             self.catalog = ImportedCatalog(self.file.stem, self.file, head, _plain(sections))
 
     def _captured(self, data: dict[str, Any]) -> None:
-        sections = self._sections(CapturedLine, "ops", data.pop("ops", None))
-        head = self._form(CapturedHead, (), data)
+        head, listed = self._head(CapturedHead, data)
+        sections = self._sections(CapturedLine, "ops", listed["ops"])
         placement, given = _part(PlacementModel, data.get("placement")), _part(Input, data.get("input"))
         self._check_calls(sections, replace(placement.placement(), dtype=given.dtype) if placement and given else None)
         counts = _part(Counts, data.get("counts"))
@@ -254,12 +254,22 @@ class _FileReader:
         if head and not self.faults:
             self.catalog = CapturedCatalog(self.file.stem, self.file, head, _plain(sections))
 
+    def _head(self, form: type[F], data: dict[str, Any]) -> tuple[F | None, dict[str, Any]]:
+        """Returns the header and the lists, as they are written. The header comes first: a wrong key in it may be a list's."""
+        listed = {name: data.pop(name, None) for name in form.read_apart}
+        return self._form(form, (), data), listed
+
     def _form(self, form: type[F], location: Location, raw: Any) -> F | None:
         try:
             return form.model_validate(raw)
         except ValidationError as error:
             for details in error.errors(include_url=False):
-                self._fault((*location, *details["loc"]), _explain(details))
+                place = (*location, *details["loc"])
+                if details["type"] == "extra_forbidden":
+                    known = _part_form(form, details["loc"][:-1]).keys()
+                    self._fault(place, unknown("key", str(place[-1]), known), unknown_key=True)
+                else:
+                    self._fault(place, _explain(details))
             return None
 
     def _lines(self, form: type[F], location: Location, raw: Any) -> dict[int, F]:
@@ -279,6 +289,7 @@ class _FileReader:
     def _sections(self, form: type[F], key: str, raw: Any) -> dict[str, dict[int, F]]:
         if not isinstance(raw, dict):
             self._fault((key,), "missing" if raw is None else f"expected a mapping, got {raw!r}")
+            self._all_read = False
             return {}
         for name, lines in raw.items():
             if lines == []:
@@ -398,8 +409,6 @@ def _explain(error: ErrorDetails) -> str:
     last = str(error["loc"][-1]) if error["loc"] else ""
     if kind == "missing":
         return "missing"
-    if kind == "extra_forbidden":
-        return unknown("key", last, set(_keys(CatalogModel)))
     if kind in ("enum", "literal_error"):
         return unknown(last, str(given), re.findall(r"\w+", context["expected"].replace(" or ", " ")))
     if kind == "value_error":
@@ -426,8 +435,10 @@ _EXPECTED = {
 _PATTERNS = {PINNED: "name==version", FUNCTION: "package.module:function"}
 
 
-def _keys(form: type[CatalogModel]) -> Iterator[str]:
-    """Yields every key that any mapping of any catalog may have."""
-    yield from (field.alias or name for name, field in form.model_fields.items())
-    for sub in form.__subclasses__():
-        yield from _keys(sub)
+def _part_form(form: type[CatalogModel], location: Location) -> type[CatalogModel]:
+    """Returns the form of the part of a mapping at ``location``, where pydantic found a key that the part does not have."""
+    for step in location:
+        (field,) = (field for name, field in form.model_fields.items() if step == (field.alias or name))
+        kinds = (field.annotation, *get_args(field.annotation))  # the second for ``X | None``
+        form = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, CatalogModel))
+    return form

@@ -50,12 +50,13 @@ class _RejectedYaml(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One error in one file."""
+    """One error in one file. ``unknown_key``: it is a key that its place does not have, which others may follow from."""
 
     file: Path
     line: int
     path: str
     what: str
+    unknown_key: bool = False
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {_one_line(self.path)}: {_one_line(self.what)}"
@@ -138,7 +139,7 @@ class MarkedYaml:
     def _whole_file(self, error: _Unreadable) -> None:
         self.faults.append(Fault(self.file, error.line + 1, WHOLE_FILE, error.what))
 
-    def fault(self, location: Location, what: str) -> None:
+    def fault(self, location: Location, what: str, *, unknown_key: bool = False) -> None:
         """Adds a fault at ``location``, unless the YAML there, above or below was rejected: one cause, one fault.
 
         Raises:
@@ -146,7 +147,7 @@ class MarkedYaml:
         """
         follows = any(all(a == b for a, b in zip(location, rejected, strict=False)) for rejected in self._rejected)
         if not location or not follows:
-            self._add(Fault(self.file, self.line(location), path_text(location), what))
+            self._add(Fault(self.file, self.line(location), path_text(location), what, unknown_key))
 
     def _add(self, fault: Fault) -> None:
         if len(self.faults) >= MAX_FAULTS:

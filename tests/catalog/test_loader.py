@@ -223,7 +223,11 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
     "schema": (RIGHT.replace("schema: 1", "schema: 2"), ["1: schema: unknown schema '2'; known: 1"]),
     "unknown key": (
         RIGHT.replace("title", "titel"),
-        ["1: title: missing", "3: titel: unknown key 'titel'; did you mean title? N names are known"],
+        [
+            "3: titel: unknown key 'titel'; did you mean title? Known: kind, operators, origins, placement, runs, schema,"
+            " title, traced_with",
+            "1: title: missing",
+        ],
     ),
     "placement": (
         RIGHT.replace("bfloat16", "float16").replace("true", "1"),
@@ -233,7 +237,7 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
             "4: placement.channels_last: expected true or false, got 1",
         ],
     ),
-    "no operators": (HEAD + ORIGIN, ["1: operators: missing", "6: origins[0]: no line uses [1, 64, 640, 400]"]),
+    "no operators": (HEAD + ORIGIN, ["1: operators: missing"]),
     "operators a list": (HEAD + "origins: []\noperators: []\n", ["6: operators: expected a mapping, got []"]),
     "lines a mapping": (HEAD + "origins: []\noperators:\n  add: {}\n", ["7: operators.add: expected a list, got {}"]),
     "no line": (HEAD + "origins: []\noperators:\n  add: []\n", ["7: operators.add: has no line"]),
@@ -447,7 +451,7 @@ def test_all_faults_of_all_files_at_once(tmp_path: Path) -> None:
     with pytest.raises(CatalogError) as error:
         load_catalogs([str(first), str(second), str(absent), "yolo21"])
     places = [fault.split(": ")[0] for fault in error.value.faults if fault.startswith(str(tmp_path))]
-    assert places == [str(absent), f"{first}:1", f"{first}:3", f"{first}:8", f"{second}:10"]
+    assert places == [str(absent), f"{first}:3", f"{first}:1", f"{first}:8", f"{second}:10"]
     assert f"{absent}: no such file" in error.value.faults
     assert any(fault.startswith("unknown catalog 'yolo21'; did you mean yolo12x-") for fault in error.value.faults)
     assert str(error.value).splitlines() == list(error.value.faults)
