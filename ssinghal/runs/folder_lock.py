@@ -33,3 +33,14 @@ class FolderLock(Closing):
 
     def close(self) -> None:
         self._lock.remove()
+
+
+def is_in_progress(folder: Path) -> bool:
+    """Whether another process writes the run of ``folder``. False where that cannot be known."""
+    try:
+        with FileLock(folder / LOCK, make=False):
+            return False
+    except BlockingIOError:
+        return True
+    except OSError:  # no lock, as after an end; or none can be held here
+        return False

@@ -5,6 +5,7 @@ Records are read and written line by line, so that the memory that this takes do
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,8 @@ from ssinghal.core.json_text import read_json
 from ssinghal.core.record import Record
 from ssinghal.core.run_info import RunInfo
 from ssinghal.core.versions import new_run_id
-from ssinghal.errors import HarnessError
+from ssinghal.errors import HarnessError, SeveralFaults
+from ssinghal.runs.folder_lock import is_in_progress
 from ssinghal.runs.folders import read_head
 from ssinghal.runs.latest import hidden_until_complete
 from ssinghal.runs.line_files import RECORDS, blocks, lines_file
@@ -48,17 +50,26 @@ class MergedPart:
         """Reads the head of a run.
 
         Raises:
-            HarnessError: It is no folder of a run, or the run did not end, or not of itself.
+            HarnessError: It is no folder of a run, or one of an earlier version.
         """
         info = read_head(path)
-        run = f"run {info.run} ({path})"
         if info.finished and info.selected == 0:  # where nothing is collected, nothing is known of the selection either
             return cls(path, info)
         if not info.selection_sha256 or info.selected is None:
-            raise HarnessError(f"{run}: made by a version that did not state which cases it selected: run it again")
-        if info.finished is None or info.unreached:
-            raise HarnessError(f"{run}: {info.interruption or 'it did not end'}; {cls(path, info).remedy}")
+            raise HarnessError(
+                f"run {info.run} ({path}): made by a version that did not state which cases it selected: run it again"
+            )
         return cls(path, info)
+
+    @property
+    def lack(self) -> str:
+        """A line on what the run lacks, and how to get it; empty where it ended after its last case."""
+        if self.info.finished and not self.info.unreached:
+            return ""
+        run = f"run {self.info.run} ({self.path})"
+        if is_in_progress(self.path):
+            return f"{run}: it is still in progress; wait for its end"
+        return f"{run}: {self.info.interruption or 'it did not end'}; {self.remedy}"
 
     @property
     def label(self) -> str:
@@ -70,8 +81,9 @@ class MergedPart:
     @property
     def remedy(self) -> str:
         """What gives the run the records that it lacks."""
-        first = f"ssinghal run --resume {self.path}" if "catalogs" in self.info.options else "its tests again"
-        return f"complete it first: {first}"
+        if "catalogs" in self.info.options:
+            return f"complete it first: ssinghal run --resume {shlex.quote(str(self.path))}"
+        return "run its tests again, and leave this run out"
 
     def records(self) -> Iterator[tuple[Record, bytes]]:
         """Yields each record with its line.
@@ -95,9 +107,12 @@ def parts_of(paths: Sequence[Path]) -> list[MergedPart]:
     """Returns the parts of one selection that can be merged, judged by what their ``run.json`` holds.
 
     Raises:
-        HarnessError: One cannot be, or they differ in what selected or answered their cases; one line.
+        HarnessError: One cannot be, or they differ in what selected or answered their cases; one line, or one for each that did not end.
     """
     parts = [MergedPart.of(path) for path in paths]
+    if lacks := [part.lack for part in parts if part.lack]:
+        more = [f"{len(lacks) - NAMED:,} more did not end either"] if len(lacks) > NAMED else []
+        raise SeveralFaults([*lacks[:NAMED], *more])
     twice = [run for run, times in Counter(part.info.run for part in parts).items() if times > 1]
     if twice:
         raise HarnessError(f"run {twice[0]} is given twice")

@@ -183,8 +183,8 @@ class UnfinishedRun(Closing):
     def _check_origin(self) -> None:
         if "catalogs" not in self.info.options:
             raise HarnessError(
-                f"{self.path}: expected a run of ssinghal run, which alone can be resumed; tests are run again, "
-                "in parts with --oom-shard"
+                f"{self.path}: a run of pytest cannot be resumed: expected one of ssinghal run; run its tests again, "
+                "in parts with --oom-shard if there are many"
             )
         if not self.info.selection_sha256:
             raise HarnessError(f"{self.path}: made by a version that did not state which cases it selected: run it again")

@@ -21,6 +21,7 @@ from ssinghal.core.case_sets import Shard, digest_of
 from ssinghal.core.locks import LOCK
 from ssinghal.core.run_info import RunInfo
 from ssinghal.runs import writer
+from ssinghal.runs.folder_lock import FolderLock
 from ssinghal.runs.latest import NewFolder, link_latest
 from ssinghal.runs.reader import read_run
 from ssinghal.runs.writer import RunFolder
@@ -30,6 +31,10 @@ RECORDS = [a_record(op, (1, 32, 32 * n)) for n in range(1, 16) for op in ("relu"
 DIGEST = digest_of((r["op"], r["key"]) for r in RECORDS)
 FINISHED = "2026-01-02T03:05:05+00:00"
 OPTIONS = {"catalogs": ["nosuch"], "remedies": False}
+
+
+RESUME = "complete it first: ssinghal run --resume {path}"
+AGAIN = "run its tests again, and leave this run out"
 
 
 def part(parent: Path, run: str, records: Sequence[dict[str, Any]], shard: str = "", **info: Any) -> Path:
@@ -119,12 +124,12 @@ def test_a_fault_of_a_part_is_a_finding(tmp_path, run):
 # What is refused ----------------------------------------------------------------------------------------------------------
 
 
-def refused(run: Any, tmp_path: Path, *paths: str) -> str:
+def refused(run: Any, tmp_path: Path, *paths: str, lines: int = 1) -> str:
     before = sorted(str(path) for path in tmp_path.rglob("*"))
     done = run("merge", *paths)
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), done
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", lines), done
     assert sorted(str(path) for path in tmp_path.rglob("*")) == before, "something was written"
-    return str(done.err.removeprefix("ssinghal: ").rstrip("\n"))
+    return "\n".join(line.removeprefix("ssinghal: ") for line in done.err.splitlines())
 
 
 @pytest.mark.parametrize("maker", [{}, {"catalogs": ["nosuch"]}, {"catalog": ["nosuch"]}], ids=["a program", "run", "pytest"])
@@ -199,19 +204,17 @@ def test_a_merged_run_beside_a_part_of_it_is_named(run, tmp_path, number):
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "first"), [(OPTIONS, "ssinghal run --resume {path}"), ({"catalog": []}, "its tests again")]
-)
+@pytest.mark.parametrize(("options", "remedy"), [(OPTIONS, RESUME), ({"catalog": []}, AGAIN)])
 @pytest.mark.parametrize(
     ("records", "count"), [([*RECORDS[:11], RECORDS[0]], 12), (RECORDS[:7], 7), ([], 0)], ids=["twice", "lost", "all lost"]
 )
-def test_a_run_with_another_number_of_records_is_to_be_completed_first(run, tmp_path, records, count, options, first):
+def test_a_run_with_another_number_of_records_is_to_be_completed_first(run, tmp_path, records, count, options, remedy):
     """As one whose disk was full, which ended with fewer records than it selected cases."""
     paths = [
         str(part(tmp_path, "a", records, selected=11, options=options)),
         str(part(tmp_path, "b", RECORDS[11:], options=options)),
     ]
-    line = f"run a: {count} records for 11 selected cases; complete it first: {first.format(path=paths[0])}"
+    line = f"run a: {count} records for 11 selected cases; {remedy.format(path=paths[0])}"
     assert refused(run, tmp_path, *paths) == line
 
 
@@ -313,18 +316,48 @@ def test_the_first_of_the_parts_that_differs_is_named(run, tmp_path):
     assert refused(run, tmp_path, *paths) == f"{paths[0]} and {paths[2]} cannot be merged: board: n150 and p150"
 
 
+OF_PYTEST = {"options": {"catalog": []}}
+
+
 @pytest.mark.parametrize(
-    ("info", "why", "first"),
+    ("info", "why", "remedy"),
     [
-        ({"finished": None}, "it did not end", "ssinghal run --resume {path}"),
-        ({"unreached": 3}, "interrupted: 3 of 19 cases were not run", "ssinghal run --resume {path}"),
-        ({"unreached": 3, "options": {"catalog": []}}, "interrupted: 3 of 19 cases were not run", "its tests again"),
+        ({"finished": None}, "it did not end", RESUME),
+        ({"unreached": 3}, "interrupted: 3 of 19 cases were not run", RESUME),
+        ({"unreached": 3, **OF_PYTEST}, "interrupted: 3 of 19 cases were not run", AGAIN),
+        ({"finished": None, **OF_PYTEST}, "it did not end", AGAIN),
     ],
 )
-def test_an_unfinished_part_is_to_be_completed_first(run, tmp_path, info, why, first):
+def test_an_unfinished_part_is_to_be_completed_first(run, tmp_path, info, why, remedy):
     paths = [str(part(tmp_path, "a", RECORDS[:11])), str(part(tmp_path, "b", RECORDS[11:], **info))]
-    line = f"run b ({paths[1]}): {why}; complete it first: {first.format(path=paths[1])}"
+    line = f"run b ({paths[1]}): {why}; {remedy.format(path=paths[1])}"
     assert refused(run, tmp_path, *paths) == line
+
+
+@pytest.mark.parametrize("info", [{}, OF_PYTEST])
+def test_a_part_in_progress_is_to_be_waited_for(run, tmp_path, info):
+    path = part(tmp_path, "a", RECORDS[:11], finished=None, **info)
+    with FolderLock(path):
+        assert refused(run, tmp_path, str(path)) == f"run a ({path}): it is still in progress; wait for its end"
+    assert "it did not end" in refused(run, tmp_path, str(path))
+
+
+def test_all_parts_that_did_not_end_are_named(run, tmp_path):
+    folders = [tmp_path / "with space", *(tmp_path / name for name in "abcde")]
+    paths = [part(folder, f"{n}", RECORDS[n : n + 1], finished=None) for n, folder in enumerate(folders)]
+    paths.insert(1, part(tmp_path, "ended", RECORDS[20:21]))
+    del paths[4:]
+    lines = [f"run {path.name} ({path}): it did not end; complete it first: ssinghal run --resume " for path in paths]
+    named = [lines[0] + f"'{paths[0]}'", lines[2] + str(paths[2]), lines[3] + str(paths[3])]
+    assert refused(run, tmp_path, *map(str, paths), lines=3) == "\n".join(named)
+
+
+@pytest.mark.parametrize("parts", [5, 6, 9])
+def test_of_many_parts_that_did_not_end_the_first_are_named(run, tmp_path, parts):
+    paths = [str(part(tmp_path, f"{n}", RECORDS[n : n + 1], finished=None)) for n in range(parts)]
+    lines = refused(run, tmp_path, *paths, lines=min(parts, 6)).splitlines()
+    assert [line.split()[1] for line in lines[:5]] == list("01234")
+    assert lines[5:] == ([f"{parts - 5} more did not end either"] if parts > 5 else [])
 
 
 def test_a_run_of_an_earlier_version_is_refused(run, tmp_path):
