@@ -98,6 +98,13 @@ def test_a_time_limit_of_the_device_states_its_clock():
     assert {text[:17].lower() for command, text in texts.items() if command not in of_captures} == {"processor seconds"}
 
 
+def test_the_order_of_dims_states_what_dim_counts():
+    """It surprises: with --channels-last, dim -1 is the channels."""
+    texts = {str(option.help) for option in uses("--channels-last").values()}
+    assert len(texts) == 1
+    assert "attributes such as dim refer to the tensor as placed" in texts.pop()
+
+
 def test_every_value_has_a_metavar_of_its_own():
     """TEXT or INTEGER would not state what is expected."""
     plain = [

@@ -31,6 +31,17 @@ def test_maps_that_are_placed_channels_last():
     assert (pooled.shapes, pooled.results, pooled.outputs[0].shape) == ([(2, 3, 8, 6)], [(2, 3, 4, 3)], (1, 1, 24, 3))
 
 
+@pytest.mark.parametrize(
+    ("channels_last", "dim", "result"),
+    [(True, 3, (2, 8, 6, 1)), (True, -1, (2, 8, 6, 1)), (True, 1, (2, 1, 6, 3)), (False, -1, (2, 3, 8, 1))],
+)
+def test_a_dim_counts_those_of_the_tensor_as_placed(channels_last, dim, result):
+    """NCHW [2, 3, 8, 6] is [2, 8, 6, 3] on the device, where the last dim is the channels."""
+    placement = Placement(channels_last=channels_last)
+    reduced = bind(make_case("mean", ((2, 3, 8, 6),), {"dim": [dim], "keepdim": True}, placement))
+    assert reduced.results == [result]
+
+
 def test_nothing_is_rejected_before_it_is_read():
     unknown_attribute = replace(make_case("relu", ((4, 64),)), attrs={"slope": 1})
     call = bind(unknown_attribute)

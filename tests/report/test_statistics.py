@@ -1,5 +1,8 @@
 """Statistics of a report, against arithmetic written out here."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from ssinghal.core.case import ModuleCalls, Source
@@ -90,6 +93,12 @@ def test_a_size_has_three_numbers(tmp_path):
 )
 def test_a_tier_is_that_of_the_input_size(input_size, tier):
     assert tier_of(input_size) == tier
+
+
+def test_catalogs_made_as_documented_have_a_resolution():
+    inputs = re.findall(r"model: \S+, input: (\w+)", (Path(__file__).parents[2] / "docs" / "catalogs.md").read_text())
+    assert inputs
+    assert [tier_of(size) for size in inputs] == ["below 720p"] * len(inputs)
 
 
 def test_the_smallest_of_tiers():
