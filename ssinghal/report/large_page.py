@@ -20,7 +20,7 @@ from ssinghal.report.page_parts import Part
 from ssinghal.report.page_summary import first_changes, summary
 from ssinghal.report.placement_view import PlacementView, placement_views
 from ssinghal.runs.diff import Changes
-from ssinghal.runs.reader import Run
+from ssinghal.runs.reader import RecordGroup, Run
 from ssinghal.runs.stored import complete
 
 PARTS = "report_parts"
@@ -38,14 +38,13 @@ class LargePage:
 
     def parts(self) -> Iterator[tuple[str, str]]:
         """Yields the name and the text of each file in ``PARTS``."""
-        views = {view.setting: view for view in placement_views(self._run)}
+        views = placement_views(self._run)
         for number, report in enumerate(self._reports):
             index = Index()
             yield from self._parts_of(report, number, index)
-            view = views.get(str(report.group.setting))
             self._groups.append({
                 **page.group_head(report.group),
-                "placements": _placements(view) if view is not None else None,
+                "placements": _placements(report.group, views),
                 "index": index.packed(summary(report)),
             })  # fmt: skip
 
@@ -83,7 +82,7 @@ def _part(report: GroupReport, records: Sequence[Record], name: str, index: Inde
         yield file, f"ssinghalPart({json.dumps([file, digests[file], packed])});\n"
 
 
-def _placements(view: PlacementView) -> dict[str, Any]:
-    """Returns the view without its calls, which ``placements.md`` and ``placements.json`` list."""
-    data = page.placements_data(view)
-    return {**data, "models": [{**model, "rows": []} for model in data["models"]]}
+def _placements(group: RecordGroup, views: Sequence[PlacementView]) -> dict[str, Any] | None:
+    """Returns the views without their calls, which ``placements.md`` and ``placements.json`` list."""
+    data = page.placements_data(group, views)
+    return None if data is None else {**data, "models": [{**model, "rows": []} for model in data["models"]]}

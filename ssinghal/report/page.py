@@ -72,9 +72,9 @@ def page_data(
     run: Run, changes: Changes | None = None, reports: Sequence[GroupReport] | None = None, other_files: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Returns the data of the page as plain values, with the cases of each group in packed parts."""
-    views = {view.setting: view for view in placement_views(run)}
+    views = placement_views(run)
     reports = reports or [GroupReport(group) for group in run.groups]
-    groups = [_group(report, views.get(str(report.group.setting))) for report in reports]
+    groups = [_group(report, views) for report in reports]
     return run_data(run, changes_data(changes) if changes is not None else None, groups, other_files)
 
 
@@ -109,7 +109,7 @@ def group_head(group: RecordGroup) -> dict[str, Any]:
     }
 
 
-def _group(report: GroupReport, placement_view: PlacementView | None = None) -> dict[str, Any]:
+def _group(report: GroupReport, views: Sequence[PlacementView]) -> dict[str, Any]:
     group = report.group
     board = board_of(group)
     cases, tensors = Part(), Part()
@@ -124,7 +124,7 @@ def _group(report: GroupReport, placement_view: PlacementView | None = None) -> 
         add_details(details[-1], record, bars, remedies)
     return {
         **group_head(group),
-        "placements": placements_data(placement_view) if placement_view is not None else None,
+        "placements": placements_data(group, views),
         "cases": cases.packed(),
         "tensors": tensors.packed(),
         "details": [part.packed() for part in details],
@@ -132,28 +132,31 @@ def _group(report: GroupReport, placement_view: PlacementView | None = None) -> 
     }
 
 
-def placements_data(view: PlacementView) -> dict[str, Any]:
-    """Returns the placement view: of each model its counts, and its calls with [case, what stops it, headroom, reason] for
-    each placement."""
-    return {
-        "memories": list(view.memories),
-        "models": [
-            {
-                "model": model.model or model.catalog,
-                "input": model.input_size,
-                "catalog": model.catalog,
-                "text": in_words(model).rstrip(":"),
-                "calls": model.calls,
-                "fit": [model.fitting(memory) for memory in view.memories],
-                "stopped": [{k.value: n for k, n in model.stopped(memory).items()} for memory in view.memories],
-                "rows": [
-                    [calls, row.record.op, row.text, [_placed(row.placed.get(memory)) for memory in view.memories]]
-                    for row, calls in model.rows
-                ],
-            }
-            for model in view.models
-        ],
-    }
+def placements_data(group: RecordGroup, views: Sequence[PlacementView]) -> dict[str, Any] | None:
+    """Returns the placement views of a group as one, None if it has none: of each model and dtype its counts, and its calls
+    with [case, what stops it, headroom, reason] for each placement."""
+    own = [view for view in views if view.setting == str(group.setting)]
+    if not own:
+        return None
+    models = [
+        {
+            "model": model.model or model.catalog,
+            "input": model.input_size,
+            "catalog": model.catalog,
+            "dtype": model.dtype,
+            "text": in_words(view.memories, model).rstrip(":"),
+            "calls": model.calls,
+            "fit": [model.fitting(memory) for memory in view.memories],
+            "stopped": [{k.value: n for k, n in model.stopped(memory).items()} for memory in view.memories],
+            "rows": [
+                [calls, row.record.op, row.text, [_placed(row.placed.get(memory)) for memory in view.memories]]
+                for row, calls in model.rows
+            ],
+        }
+        for view in own
+        for model in view.models
+    ]
+    return {"memories": list(own[0].memories), "models": models}
 
 
 def _placed(placed: Placed | None) -> list[Any] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ssinghal.errors import cut
 from ssinghal.render.markdown import Markup, Number, code, table, text
 from ssinghal.render.tables import aligned
-from ssinghal.report.placement_view import ModelPlacements, Placed, PlacementView, Stopper
+from ssinghal.report.placement_view import ModelPlacements, Placed, PlacementView, Stopper, buffer_of, is_sharded_l1
 from ssinghal.runs.reader import Run
 
 SHOWN = 3  # calls that fit in DRAM alone
@@ -22,16 +22,21 @@ def summary(views: Sequence[PlacementView]) -> list[str]:
 def _summary(view: PlacementView, model: ModelPlacements) -> Iterator[str]:
     yield f"{model.name}: {model.calls:,} calls in {len(model.rows):,} cases; how many fit where, and what stops the others:"
     yield from (f"  {line}" for line in aligned(_counts(view, model)))
-    yield f"  {in_words(model)}"
+    if words := in_words(view.memories, model):
+        yield f"  {words}"
     yield from (f"    {calls:,} x {cut(row.text, CALL_CHARS)}: {row.reasons}" for row, calls in model.dram_alone[:SHOWN])
 
 
-def in_words(model: ModelPlacements) -> str:
-    """Returns how many calls fit in L1 in shards, and how many in DRAM alone."""
-    alone = sum(calls for _, calls in model.dram_alone)
-    return f"{model.sharded:,} of {model.calls:,} calls fit in L1 sharded; {alone:,} fit nowhere but DRAM" + (
-        ":" if alone else ""
-    )
+def in_words(memories: Sequence[str], model: ModelPlacements) -> str:
+    """Returns how many calls fit in L1 in shards, and how many in DRAM alone, as far as ``memories`` have such placements."""
+    words = []
+    if any(map(is_sharded_l1, memories)):
+        words.append(f"{model.sharded:,} of {model.calls:,} calls fit in L1 sharded")
+    if len(set(map(buffer_of, memories))) > 1:
+        alone = sum(calls for _, calls in model.dram_alone)
+        of = "" if words else f" of {model.calls:,} calls"
+        words.append(f"{alone:,}{of} fit nowhere but DRAM{':' if alone else ''}")
+    return "; ".join(words)
 
 
 def _counts(view: PlacementView, model: ModelPlacements) -> list[list[str]]:
@@ -49,14 +54,15 @@ def document(run: Run, views: Sequence[PlacementView]) -> str:
     """Returns the Markdown of the placement view: for each model its counts, then all of its calls."""
     parts = [f"# Placements of run {code(run.id)}\n", HEAD]
     for view in views:
-        parts.append(f"## {text(view.setting)}\n")
+        parts.append(f"## {text(view.title)}\n")
         for model in view.models:
             header, *rows = _counts(view, model)
             cells = [[code(row[0]), *map(Number, row[1:])] for row in rows]
+            words = in_words(view.memories, model).rstrip(":")
             parts += [
                 f"### {text(model.name)}\n",
                 table(header, cells),
-                f"{text(in_words(model).rstrip(':'))}.\n",
+                *([f"{text(words)}.\n"] if words else []),
                 calls_table(view, model),
             ]
     return "\n".join(parts)

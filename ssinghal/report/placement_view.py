@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ssinghal.core.elements import DType, takes_dtype
 from ssinghal.core.measured import Usage
 from ssinghal.core.record import Record
 from ssinghal.core.tensors import Board, BufferType, TextEnum, format_shape
@@ -28,6 +29,7 @@ CHOOSE_BY_ROOM = {
     *("layer_norm", "rms_norm", "roll"),
 }
 REASON_CHARS = 200
+_DTYPES = {dtype.value for dtype in DType}
 
 
 class Stopper(TextEnum):
@@ -92,6 +94,8 @@ class PlacedCall:
     """A call and its placements, by memory, in the order of the run's."""
 
     placed: dict[str, Placed]
+    # Whether the run has its calls in several dtypes.
+    names_dtype: bool = False
 
     @property
     def record(self) -> Record:
@@ -101,7 +105,8 @@ class PlacedCall:
     def text(self) -> str:
         """The call without its placement."""
         attrs = (f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in self.record.attrs.items())
-        return " ".join([self.record.op, *map(format_shape, self.record.inputs), *attrs])
+        dtype = [self.record.dtype.value] if self.names_dtype else []
+        return " ".join([self.record.op, *map(format_shape, self.record.inputs), *dtype, *attrs])
 
     def fits_in(self, memory: str) -> bool:
         return memory in self.placed and self.placed[memory].fits
@@ -113,8 +118,8 @@ class PlacedCall:
 
     @cached_property
     def fits_in_dram_alone(self) -> bool:
-        fitting = {_buffer(memory) for memory, placed in self.placed.items() if placed.fits}
-        return fitting == {BufferType.DRAM} and any(_buffer(memory) is not BufferType.DRAM for memory in self.placed)
+        fitting = {buffer_of(memory) for memory, placed in self.placed.items() if placed.fits}
+        return fitting == {BufferType.DRAM} and any(buffer_of(memory) is not BufferType.DRAM for memory in self.placed)
 
     @property
     def reasons(self) -> str:
@@ -135,11 +140,14 @@ class ModelPlacements:
     catalog: str
     # With the number of times that it is made.
     rows: tuple[tuple[PlacedCall, int], ...]
+    # That of the view.
+    dtype: str = ""
 
     @property
     def name(self) -> str:
         at = f" at {self.input_size}" if self.input_size else ""
-        return f"{self.model}{at} ({self.catalog})" if self.model else self.catalog
+        named = f"{self.model}{at} ({self.catalog})" if self.model else self.catalog
+        return f"{named}{_in_dtype(self.dtype)}"
 
     @cached_property
     def calls(self) -> int:
@@ -199,6 +207,7 @@ class ModelPlacements:
                 {
                     "op": row.record.op,
                     "call": row.text,
+                    **({"dtype": row.record.dtype.value} if self.dtype else {}),
                     "calls": calls,
                     "placements": {memory: placed.to_json() for memory, placed in row.placed.items()},
                 }
@@ -209,22 +218,26 @@ class ModelPlacements:
 
 @dataclass(frozen=True)
 class PlacementView:
-    """The placements of a run's calls on one board. ``memories``: as the run's header lists them."""
+    """The placements of a run's calls on one board, in one dtype.
+
+    ``memories``: as the run's header lists them. ``dtype``: empty unless the run had each call in several.
+    """
 
     setting: str
     memories: tuple[str, ...]
     models: tuple[ModelPlacements, ...]
+    dtype: str = ""
 
     @classmethod
-    def of(cls, group: RecordGroup, memories: Sequence[str]) -> PlacementView:
+    def of(cls, group: RecordGroup, memories: Sequence[str], dtype: str = "") -> PlacementView:
         board = board_of(group)
         calls: dict[str, dict[str, Placed]] = {}
         for record in group.records:
-            if record.memory in memories:
+            if record.memory in memories and (not dtype or _is_made_in(dtype, record)):
                 calls.setdefault(call_of(record), {})[record.memory] = Placed.of(record, board)
         models: dict[tuple[str, str, str], list[tuple[PlacedCall, int]]] = {}
         for found in calls.values():
-            row = PlacedCall({memory: found[memory] for memory in memories if memory in found})
+            row = PlacedCall({memory: found[memory] for memory in memories if memory in found}, names_dtype=bool(dtype))
             counted: Counter[tuple[str, str, str]] = Counter()
             for source in row.record.sources:
                 # No model is known to make the calls of a sweep: each of them counts once.
@@ -232,29 +245,54 @@ class PlacementView:
                 counted[key] = counted[key] + source.count if source.count else 1
             for key, count in counted.items():
                 models.setdefault(key, []).append((row, count))
-        return cls(
-            str(group.setting), tuple(memories), tuple(ModelPlacements(*key, tuple(rows)) for key, rows in models.items())
-        )
+        made = tuple(ModelPlacements(*key, tuple(rows), dtype) for key, rows in models.items())
+        return cls(str(group.setting), tuple(memories), made, dtype)
+
+    @property
+    def title(self) -> str:
+        return f"{self.setting}{_in_dtype(self.dtype)}"
 
     def to_json(self) -> dict[str, Any]:
         models = [model.to_json(self.memories) for model in self.models]
-        return {"setting": self.setting, "placements": list(self.memories), "models": models}
+        dtype = {"dtype": self.dtype} if self.dtype else {}
+        return {"setting": self.setting, **dtype, "placements": list(self.memories), "models": models}
 
 
 def placement_views(run: Run) -> tuple[PlacementView, ...]:
-    """Returns the view of each of the run's settings; none unless the run placed each call in several memories."""
+    """Returns the view of each of the run's settings, and of each dtype if the run had its calls in several; none unless it
+    placed each call in several memories."""
     selection = Selection.of(run)
     if selection is None or not selection.placements:
         return ()
-    views = (PlacementView.of(group, selection.placements) for group in run.groups if group.setting.measures_memory)
+    dtypes = selection.dtypes if len(selection.dtypes) > 1 else ("",)
+    views = (
+        PlacementView.of(group, selection.placements, dtype)
+        for group in run.groups
+        if group.setting.measures_memory
+        for dtype in dtypes
+    )
     return tuple(view for view in views if view.models)
 
 
+def _is_made_in(dtype: str, record: Record) -> bool:
+    """Whether a record is of a call as the run has it for ``dtype``: in it, or as the catalog has it where it cannot be."""
+    if record.dtype == dtype:
+        return True
+    was_altered = record.altered is not None and "dtype" in record.altered
+    return not was_altered and not (dtype in _DTYPES and takes_dtype(record.dtype, record.layout, DType(dtype)))
+
+
+def _in_dtype(dtype: str) -> str:
+    return f", operands in {dtype}" if dtype else ""
+
+
 def is_sharded_l1(memory: str) -> bool:
+    """Whether operands in ``memory`` are in L1 in shards."""
     return memory.startswith(f"{BufferType.L1}:")
 
 
-def _buffer(memory: str) -> BufferType:
+def buffer_of(memory: str) -> BufferType:
+    """Returns the kind of memory that ``memory`` is in."""
     return BufferType(memory.partition(":")[0])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,10 @@ def usage(total: int) -> dict[str, Any]:
     return {"l1_bytes": total - 4096, **peaks, "l1_total_bytes": total}
 
 
-def fits(op: str, memory: str, total: int | None, source: Source = SOURCE, **fields: Any) -> dict[str, Any]:
-    record = a_record(op, (32, 64), memory=memory, sources=[source], **fields)
+def fits(
+    op: str, memory: str, total: int | None, source: Source = SOURCE, altered: Sequence[str] | None = None, **fields: Any
+) -> dict[str, Any]:
+    record = {**a_record(op, (32, 64), memory=memory, sources=[source], **fields), "altered": altered}
     if total is None:
         return {**record, "usage": None}
     return {**record, "usage": usage(total), "resident": {"l1": total - 4096}}
@@ -72,7 +75,7 @@ def test_calls_are_counted_as_often_as_the_model_makes_them(view):
     assert [model.fitting(memory) for memory in MEMORIES] == [10, 3, 3, 0]
     assert model.sharded == 3
     assert [(row.record.op, calls) for row, calls in model.dram_alone] == [("tanh", 7)]
-    assert placement_text.in_words(model) == "3 of 13 calls fit in L1 sharded; 7 fit nowhere but DRAM:"
+    assert placement_text.in_words(view.memories, model) == "3 of 13 calls fit in L1 sharded; 7 fit nowhere but DRAM:"
 
 
 def test_what_stops_a_call(view):
@@ -146,6 +149,107 @@ def test_a_convolution_whose_map_comes_in_tiles_where_it_is_sharded_is_one_call(
         read_run(write_run(tmp_path, records, options={"catalogs": [], "placements": ["dram", "l1:height"]}))
     )
     assert [(model.calls, len(model.rows), model.sharded) for model in view.models] == [(3, 1, 3)]
+
+
+BOTH = ["bfloat16", "bfloat8_b"]
+# The model makes 3 + 2 calls: 3 in bfloat16, which bfloat8_b replaces where it can, and 2 that a block float cannot have.
+INDICES = Source("net-8x8", "p/net", "8x8", 2)
+IN_TWO_DTYPES = [
+    fits("relu", "dram", 4096),
+    fails("relu", "l1", "oom", bytes_per_bank=2_000_000, bank_bytes=L1_BANK),
+    fits("relu", "dram", 4096, dtype="bfloat8_b", altered=["dtype"]),
+    fits("relu", "l1", 393_312, dtype="bfloat8_b", altered=["dtype"]),
+]
+INTEGERS = [fits("abs", memory, 4096, INDICES, dtype="int32", altered=[]) for memory in ("dram", "l1")]
+ROWS = [fits("abs", memory, 4096, INDICES, layout="row_major", altered=[]) for memory in ("dram", "l1")]
+ROWS_OF_FLOATS = [
+    fits("abs", memory, 4096, INDICES, layout="row_major", dtype="float32", altered=[]) for memory in ("dram", "l1")
+]
+MADE_ROWS = [fits("abs", memory, 4096, INDICES, layout="row_major", altered=["dtype"]) for memory in ("dram", "l1")]
+
+
+@pytest.mark.parametrize(
+    ("unchanged", "own"),
+    [
+        (INTEGERS, ["int32", "int32"]),
+        (ROWS, ["bfloat16", "bfloat16"]),
+        ([*ROWS_OF_FLOATS, *MADE_ROWS], ["bfloat16", "float32"]),  # in bfloat8_b the rows stay those of the catalog
+    ],
+    ids=["integers", "rows", "rows of floats"],
+)
+def test_a_run_in_several_dtypes_has_a_view_of_each_with_all_calls_of_the_model(tmp_path, unchanged, own):
+    options = {"catalogs": [], "placements": ["dram", "l1"], "dtypes": BOTH}
+    folder = write_run(tmp_path, [*IN_TWO_DTYPES, *unchanged], options=options)
+    views = placement_views(read_run(folder))
+    assert [view.dtype for view in views] == BOTH
+    assert [[(model.calls, len(model.rows)) for model in view.models] for view in views] == [[(3 + 2, 2)]] * 2
+    assert [view.models[0].fitting("l1") for view in views] == [2, 5]
+    assert [[(row.text, calls) for row, calls in view.models[0].rows] for view in views] == [
+        [("relu [32,64] bfloat16", 3), (f"abs [32,64] {own[0]}", 2)],
+        [("relu [32,64] bfloat8_b", 3), (f"abs [32,64] {own[1]}", 2)],
+    ]
+
+
+def test_all_outputs_of_the_view_tell_the_dtypes_apart(tmp_path):
+    run = read_run(write_run(tmp_path, IN_TWO_DTYPES, options={"catalogs": [], "placements": ["dram", "l1"], "dtypes": BOTH}))
+    write_report(run, tmp_path / "report")
+    views = json.loads((tmp_path / "report" / "placements.json").read_text())["views"]
+    assert [(view["dtype"], view["models"][0]["calls"], view["models"][0]["fit_in_dram_alone"]) for view in views] == [
+        ("bfloat16", 3, 3),
+        ("bfloat8_b", 3, 0),
+    ]
+    assert [[row["dtype"] for row in view["models"][0]["rows"]] for view in views] == [["bfloat16"], ["bfloat8_b"]]
+    text = (tmp_path / "report" / "placements.md").read_text()
+    rows = [line.split(" | ")[1] for line in text.splitlines() if line.startswith("| 3 |")]
+    assert rows == ["`relu [32,64] bfloat16`", "`relu [32,64] bfloat8_b`"]
+    titles = [line for line in text.splitlines() if line.startswith("## ")]
+    assert [title.rpartition(" ")[2] for title in titles] == ["bfloat16", r"bfloat8\_b"]
+    models = page_data(run)["groups"][0]["placements"]["models"]
+    assert [(model["dtype"], model["calls"], model["rows"][0][2]) for model in models] == [
+        ("bfloat16", 3, "relu [32,64] bfloat16"),
+        ("bfloat8_b", 3, "relu [32,64] bfloat8_b"),
+    ]
+    lines = placement_text.summary(placement_views(run))
+    assert [line.partition(": ")[0] for line in lines if line.startswith("p/net")] == [
+        "p/net at 8x8 (net-8x8), operands in bfloat16",
+        "p/net at 8x8 (net-8x8), operands in bfloat8_b",
+    ]
+    assert [line.strip() for line in lines if "relu" in line] == [
+        f"3 x relu [32,64] bfloat16: l1: tensors: L1 bank needs 2,000,000 B of a bank of {L1_BANK:,} B (output)"
+    ]
+
+
+@pytest.mark.parametrize("dtypes", [{}, {"dtypes": []}, {"dtypes": ["bfloat16"]}])
+def test_a_run_in_one_dtype_does_not_name_it(tmp_path, dtypes):
+    run = read_run(write_run(tmp_path, RECORDS, options={"catalogs": [], "placements": list(MEMORIES), **dtypes}))
+    (view,) = placement_views(run)
+    assert not any("bfloat16" in text for text in [json.dumps(view.to_json()), placement_text.document(run, [view])])
+
+
+@pytest.mark.parametrize(
+    ("placements", "words"),
+    [
+        (["dram", "l1"], "3 of 3 calls fit nowhere but DRAM"),
+        (["dram", "l1", "l1:height"], "0 of 3 calls fit in L1 sharded; 3 fit nowhere but DRAM"),
+        (["l1", "l1:height"], "0 of 3 calls fit in L1 sharded"),
+        (["dram", "dram:height@2"], ""),
+        (["dram"], ""),
+    ],
+)
+def test_only_placements_that_were_tried_are_counted(tmp_path, placements, words):
+    tried = [
+        fits("relu", memory, 4096) if memory.startswith("dram") else fails("relu", memory, "oom", bytes_per_bank=2_000_000)
+        for memory in placements
+    ]
+    run = read_run(write_run(tmp_path, tried, options={"catalogs": [], "placements": placements}))
+    (view,) = placement_views(run)
+    lines = [line.strip().rstrip(":") for line in placement_text.summary([view])]
+    assert [line for line in lines if "fit in L1" in line or "fit nowhere" in line] == ([words] if words else [])
+    document = placement_text.document(run, [view])
+    assert [line for line in document.splitlines() if "fit in L1" in line or "fit nowhere" in line] == (
+        [f"{words}."] if words else []
+    )
+    assert page_data(run)["groups"][0]["placements"]["models"][0]["text"] == words
 
 
 @pytest.mark.parametrize("options", [{}, {"catalogs": [], "memory": "l1"}, {"catalogs": [], "placements": []}])

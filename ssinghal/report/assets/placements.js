@@ -12,11 +12,11 @@ function placementsView(shown, group) {
 }
 
 function placementPanel(model, memories) {
-  const title = [model.model, model.input].filter(Boolean).join(" at ");
+  const title = [model.model, model.input].filter(Boolean).join(" at ") + (model.dtype && `, operands in ${model.dtype}`);
   const rows = model.rows.map(([calls, op, text, placed]) => ({ calls, op, text, placed }));
   return panel(
     title,
-    `${model.text}. A cell has the bytes of each core's L1 that the call leaves free at its peak, where known, or what stops it.`,
+    `${model.text && `${model.text}. `}A cell has the bytes of each core's L1 that the call leaves free at its peak, where known, or what stops it.`,
     scrolling(`Placements of ${title}`, [
       el("thead", el("tr", ["Placement", "Fit", "What stops the other calls"].map((text) => el("th", { scope: "col" }, text)))),
       el(
