@@ -15,8 +15,9 @@ from ssinghal.cli.progress import doing
 from ssinghal.cli.streams import collector_off, echo
 from ssinghal.core.files import write_given
 from ssinghal.core.parsing import one_of
+from ssinghal.core.tensors import TextEnum
 from ssinghal.errors import HarnessError
-from ssinghal.runs.change_kinds import WORSE, ChangeKind
+from ssinghal.runs.change_kinds import WORSE, ChangeKind, Missing
 
 if TYPE_CHECKING:
     from ssinghal.runs.diff import Changes
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 SUMMARY_LIMIT_BYTES = 1024 * 1024  # GitHub drops a larger one
 NO_KIND = "none"
+FINDINGS: tuple[TextEnum, ...] = (*ChangeKind, *Missing)
 
 
-def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tuple[ChangeKind, ...]:
+def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tuple[TextEnum, ...]:
     if value == NO_KIND:
         return ()
-    return tuple(one_of(ChangeKind, "kind of change", name.strip()) for name in value.split(","))
+    return tuple(one_of(FINDINGS, "kind of change", name.strip()) for name in value.split(","))
 
 
 @click.command()
@@ -41,7 +43,7 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
     callback=_kinds,
     default=",".join(WORSE),
     metavar="KIND,…",
-    help=f"Exit with 1 if there is one of these: {', '.join(ChangeKind)}; {NO_KIND}: never.",
+    help=f"Exit with 1 if there is one of these: {', '.join(FINDINGS)}; {NO_KIND}: never.",
 )
 @click.option("--across", is_flag=True, help="Also compare different boards and device modes, such as virtual with silicon.")
 @click.option("--all", "everything", is_flag=True, help="All changes of each kind, not only the first twenty.")
@@ -54,7 +56,7 @@ def compare(
     run_a: str,
     run_b: str,
     results: Path,
-    fail_on: tuple[ChangeKind, ...],
+    fail_on: tuple[TextEnum, ...],
     across: bool,
     everything: bool,
     as_json: bool,
@@ -71,7 +73,8 @@ def compare(
 
     Changes are cases that newly fail or fit, bytes grown or shrunk, new and vanished cases. A run is a folder, a
     records.jsonl, the start of the id of a run in --results, or latest. A reserved base that moved, and every number with it,
-    is one note, and so are cases that the other run did not select. Runs with another --memory are compared call by call.
+    is one note, and so are cases that the other run did not select. Runs with another --memory are compared call by call. Runs
+    without a case in common are no finding, unless --fail-on has nothing-compared.
 
     Exit code 0, 1 for a finding of --fail-on, 2 for runs that cannot be compared.
     """
@@ -94,12 +97,14 @@ def compare(
         echo(document, nl=not document.endswith("\n"))
     else:
         echo("\n".join(lines(changes, *([None] if everything else []))))
-    finding = any(changes.counts[kind] for kind in fail_on)
-    if finding:
-        echo(f"ssinghal: finding: {in_short(changes, fail_on)}", err=True)
+    findings = [in_short(changes, [kind]) for kind in fail_on if isinstance(kind, ChangeKind) and changes.counts[kind]]
+    if Missing.NOTHING_COMPARED in fail_on and changes.compared_nothing:
+        findings.append(f"{Missing.NOTHING_COMPARED}: no case is in both runs")
+    if findings:
+        echo(f"ssinghal: finding: {', '.join(findings)}", err=True)
     if summary:
         _append(summary, changes)
-    if finding:
+    if findings:
         sys.exit(1)
 
 

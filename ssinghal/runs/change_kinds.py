@@ -20,6 +20,12 @@ class ChangeKind(TextEnum):
     VANISHED = "vanished"
 
 
+class Missing(TextEnum):
+    """What a comparison of two runs can lack, as no change of a case does."""
+
+    NOTHING_COMPARED = "nothing-compared"
+
+
 WORSE = (ChangeKind.NEW_OOM, ChangeKind.NEW_FAULT, ChangeKind.LOST_FIT)  # what fails a comparison by default
 TITLES = {
     ChangeKind.NEW_OOM: "runs out of memory now",

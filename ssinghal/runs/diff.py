@@ -100,6 +100,11 @@ class Changes:
         counted = Counter(change.kind for change in self.found)
         return {kind: counted[kind] for kind in ChangeKind}
 
+    @property
+    def compared_nothing(self) -> bool:
+        """Whether the runs have no case and no call in common."""
+        return not self.cases and not self.placements
+
     def to_json(self) -> dict[str, Any]:
         return {
             "before": self.before,

@@ -107,7 +107,8 @@ def parts_of(paths: Sequence[Path]) -> list[MergedPart]:
     """Returns the parts of one selection that can be merged, judged by what their ``run.json`` holds.
 
     Raises:
-        HarnessError: One cannot be, or they differ in what selected or answered their cases; one line, or one for each that did not end.
+        HarnessError: One cannot be, or they differ in what selected or answered their cases; one line.
+        SeveralFaults: Some did not end; a line for each.
     """
     parts = [MergedPart.of(path) for path in paths]
     if lacks := [part.lack for part in parts if part.lack]:

@@ -473,6 +473,39 @@ def test_exit_code_is_of_the_chosen_kinds(runs, arguments, code, finding):
     assert (result.exit_code, result.stderr.strip()) == (code, finding)
 
 
+NOTHING = "nothing-compared"
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"], ["--markdown"]])
+@pytest.mark.parametrize("select", [{}, {"catalogs": ["c6"]}], ids=["vanished", "not selected"])
+@pytest.mark.parametrize(
+    ("kinds", "code"),
+    [
+        (None, 0),
+        ("none", 0),
+        ("new-oom,new-fault", 0),
+        (NOTHING, 1),
+        (f"new-fault, {NOTHING}", 1),
+        (f"{NOTHING},new-oom", 1),
+    ],
+)
+def test_runs_without_a_common_case_are_a_finding_on_request(runs, flags, select, kinds, code):
+    """Whether the cases of one run are counted as missing in the other, or not compared as other catalogs were selected."""
+    write_run(runs, [a_record("tanh", (1, 32, 64), sources=[{"catalog": "c8"}])], "other", options={"catalogs": ["c8"]})
+    write_run(runs, [{**a_record("relu"), "status": "unsupported"}], "mine", **({"options": select} if select else {}))
+    result = compare("mine", "other", *flags, *([] if kinds is None else ["--fail-on", kinds]))
+    text = "ssinghal: finding: nothing-compared: no case is in both runs" if code else ""
+    assert (result.exit_code, result.stderr.strip()) == (code, text)
+
+
+def test_runs_with_a_common_case_compare_something(runs):
+    for other in ("good", "worse", "better"):
+        result = compare("good", other, "--fail-on", NOTHING)
+        assert (result.exit_code, result.stderr) == (0, "")
+    both = compare("good", "worse", "--fail-on", f"{NOTHING},new-oom")
+    assert (both.exit_code, both.stderr.strip()) == (1, "ssinghal: finding: 1 new-oom")
+
+
 def test_the_text_has_only_the_regression(runs):
     result = compare("good", "worse")
     assert result.stdout.splitlines() == [
