@@ -2,9 +2,11 @@
 
     python scripts/reference.py           # prints the names of the parts
     python scripts/reference.py boards    # prints one of them as Markdown
+    python scripts/reference.py --write   # writes them into the pages that keep them, and prints those that changed
 
-A page has such a part where a line reads ``<!-- generated: NAME -->``. The command line and the Python API are not here: the
-plugins mkdocs-click and mkdocstrings generate them.
+A page has such a part where a line reads ``<!-- generated: NAME -->``. Where a later line reads ``<!-- end: NAME -->``, the
+page keeps the part between them, for those who read it as a file. The command line and the Python API are not here: the plugins
+mkdocs-click and mkdocstrings generate them.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from pictures import layers, purpose
 from ssinghal.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
-MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- generated: (\w+) -->$(?:\n.*?^<!-- end: \1 -->$)?", re.MULTILINE | re.DOTALL)
 EXTERNAL = re.compile(
     r"""<(?:script|img|iframe)[^>]+src=["']?https?://|<link[^>]+href=["']?https?://(?![^>]+rel=["']?canonical)"""
 )
@@ -293,6 +295,25 @@ def filled(markdown: str) -> str:
     return MARK.sub(lambda mark: GENERATORS[mark[1]](), markdown)
 
 
+def kept(markdown: str) -> str:
+    """A page as its file is: with the generated parts that it keeps, and the marks of the others."""
+
+    def part(mark: re.Match[str]) -> str:
+        start, *rest = mark[0].splitlines()
+        return f"{start}\n\n{GENERATORS[mark[1]]()}\n\n{rest[-1]}" if rest else start
+
+    return MARK.sub(part, markdown)
+
+
+def write() -> Iterator[str]:
+    """Writes the parts that pages keep. Yields the page of each that changed."""
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = page.read_text()
+        if (new := kept(text)) != text:
+            page.write_text(new)
+            yield f"{page.relative_to(ROOT)}\n"
+
+
 def commands(group: click.Command, path: str = "ssinghal") -> Iterator[tuple[str, click.Command]]:
     """Every command below a group and itself, by the words that call it."""
     yield path, group
@@ -346,6 +367,9 @@ def on_post_page(output: str, **_: Any) -> str:
 def main(arguments: list[str]) -> Iterator[str]:
     if not arguments:
         yield from (f"{name}\n" for name in GENERATORS)
+    if arguments == ["--write"]:
+        yield from write()
+        return
     for name in arguments:
         yield GENERATORS[name]() + "\n"
 

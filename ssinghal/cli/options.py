@@ -91,8 +91,8 @@ incremental: Decorator = click.option(
 channels: Decorator = click.option(
     "--channels-last/--as-written",
     default=None,
-    help="Place rank-4 shapes, written NCHW, as NHWC / as they are written; attributes such as dim refer to the tensor as placed"
-    " (those of pools, convolutions and upsample keep torch's meaning) [default: as operators need it].",
+    help="Place rank-4 shapes, written NCHW, as NHWC / as they are written; attributes such as dim refer to the tensor as"
+    " placed (those of pools, convolutions and upsample keep torch's meaning) [default: as operators need it].",
 )
 dtype: Decorator = click.option(
     "--dtype",

@@ -128,6 +128,33 @@ def test_generated_parts_of_all_pages_can_be_generated(reference: ModuleType) ->
         assert len(reference.GENERATORS[name]()) > 100, name
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+def test_who_reads_a_page_as_a_file_has_its_lists(reference: ModuleType, page: Path) -> None:
+    """On GitHub a mark is nothing at all. A page keeps the list, as ``scripts/reference.py --write`` writes it, or names what
+    prints it."""
+    text = page.read_text()
+    assert reference.kept(text) == text
+    included = {"changelog": "CHANGELOG.md", "contributing": "CONTRIBUTING.md", "examples": "the folder `examples`"}
+    for mark in reference.MARK.finditer(text):
+        command = f"`python scripts/reference.py {mark[1]}`"
+        named = included.get(mark[1], "`ssinghal operators`" if mark[1] == "operators" else command)
+        assert mark[0].endswith(f"<!-- end: {mark[1]} -->") or named in text, mark[1]
+
+
+@pytest.mark.parametrize("name", ["boards", "settings"])
+def test_the_command_that_pages_name_prints_the_list(reference: ModuleType, name: str) -> None:
+    assert "".join(reference.main([name])).strip() == reference.GENERATORS[name]().strip()
+    assert "".join(reference.main([])).split() == [*reference.GENERATORS]
+
+
+def test_a_part_is_written_between_its_own_marks(reference: ModuleType) -> None:
+    boards = reference.GENERATORS["boards"]()
+    page = "a\n<!-- generated: statuses -->\nb\n<!-- generated: boards -->\nold\n<!-- end: boards -->\nc\n"
+    written = page.replace("old", f"\n{boards}\n")
+    assert reference.kept(page) == reference.kept(written) == written
+    assert reference.filled(page) == f"a\n{reference.GENERATORS['statuses']()}\nb\n{boards}\nc\n"
+
+
 def test_fields_of_a_class_are_read_from_its_source(reference: ModuleType) -> None:
     from ssinghal.catalog.crossed import CrossedLine
 
