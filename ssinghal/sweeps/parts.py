@@ -115,10 +115,18 @@ class Sweep:
         return Answering(part.choice, part.options, self.remedies, self.cluster)
 
     def not_started(self, part: SweepPart) -> PartResult:
-        """Returns the result of a part that the sweep ended before."""
+        """Returns the result of a part that the sweep ended before. Its rows are in the order of the options and then of the
+        names: that of the cases differs between shards."""
         result = PartResult(part.choice.board, part.ttnn)
         for case in self.chosen.cases:
             result.expect(case)
+        memories, dtypes = (list(self.typed.get(name) or ()) for name in ("placements", "dtypes"))
+
+        def place(row: Where) -> tuple[object, ...]:
+            memory, dtype = row
+            return _place(dtype, dtypes), dtype, _place(memory, memories), memory
+
+        result.rows = {row: result.rows[row] for row in sorted(result.rows, key=place)}
         return result
 
     def run(
@@ -181,6 +189,11 @@ class Sweep:
                 folder.finish(len(self.chosen.cases), notes)
                 if folder.not_indexed:
                     note(folder.not_indexed)
+
+
+def _place(value: str, listed: Sequence[Any]) -> int:
+    """Returns the place of a value in a list, or behind it."""
+    return listed.index(value) if value in listed else len(listed)
 
 
 def parts_of(

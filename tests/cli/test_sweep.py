@@ -10,9 +10,14 @@ import sys
 
 import pytest
 
+from ssinghal.catalog.choosing import Chosen
 from ssinghal.catalog.placements import in_placements
 from ssinghal.core.tensors import DType
+from ssinghal.device.modes import DeviceChoice, DeviceMode
 from ssinghal.operators.case_json import case_from_json
+from ssinghal.runner.tasks import PoolOptions
+from ssinghal.sweeps.parts import Sweep as SweepOf
+from ssinghal.sweeps.parts import SweepPart
 from tests.support.processes import catalog_text, read_lines, wait_for
 
 PROGRAM = [sys.executable, "-m", "ssinghal", "sweep", "catalog.yaml"]
@@ -74,6 +79,32 @@ def test_the_table_adds_up_and_a_second_sweep_takes_all(sweep):
     assert [[sums(p)[n] for n in same] for p in again["parts"]] == [[sums(p)[n] for n in same] for p in found["parts"]]
     _, fresh, _ = sweep("--board", "n150", "--fresh", "--op", "gelu")
     assert sums(fresh["parts"][0])["probed"] == 1
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(
+    ("typed", "rows"),
+    [
+        (
+            {"dtypes": ["float32", "bfloat16"], "placements": ["l1:height", "dram"]},
+            [("l1:height", "float32"), ("dram", "float32"), ("l1:height", "bfloat16"), ("dram", "bfloat16")],
+        ),
+        ({}, [("dram", "bfloat16"), ("l1:height", "bfloat16"), ("dram", "float32"), ("l1:height", "float32")]),
+        (
+            {"dtypes": ["float32"], "placements": []},
+            [("dram", "float32"), ("l1:height", "float32"), ("dram", "bfloat16"), ("l1:height", "bfloat16")],
+        ),
+    ],
+)
+def test_the_order_of_the_rows_does_not_depend_on_that_of_the_cases(tmp_path, typed, rows, backwards):
+    made = [
+        case_from_json({"op": "relu", "inputs": [[1, 32, 64]], "memory": memory, "dtype": dtype})
+        for memory in ("l1:height", "dram")
+        for dtype in ("float32", "bfloat16")
+    ]
+    chosen = Chosen(made[::-1] if backwards else made, (), 4, "")
+    part = SweepPart(DeviceChoice(DeviceMode.VIRTUAL, "n150", "chosen"), PoolOptions())
+    assert list(SweepOf(chosen, tmp_path, typed).not_started(part).rows) == rows
 
 
 @pytest.mark.virtual_device
