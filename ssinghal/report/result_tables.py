@@ -80,6 +80,11 @@ def statistics(c: GroupReport) -> Markup:
     return table(["device bytes", "count", "least", "most", "mean"], rows)
 
 
+def is_captured(records: Iterable[Record]) -> bool:
+    """Whether a fitting case has peaks from TTNN's graph of the call, which the documents then explain."""
+    return any(r.status is Status.FITS and r.usage for r in records)
+
+
 def largest_tensors(c: GroupReport) -> Markup:
     """Lists the operands and results with the most allocated bytes, whether they fit or not; one row per shape."""
     chosen = _largest_by_shape(c.facts.records, MAX_SHAPES)

@@ -183,6 +183,23 @@ def test_remedies_are_counted_on_the_overview(visit):
     assert "; 1 searched without finding one" in told
 
 
+@pytest.mark.parametrize(
+    ("with_remedy", "without", "words"),
+    [
+        (1, 0, "The failing case fits with a change"),
+        (1, 1, "1 of the 2 failing cases fits with a change"),
+        (2, 1, "2 of the 3 failing cases fit with a change"),
+        (2, 0, "All of the 2 failing cases fit with a change"),
+        (0, 1, "No change is known that makes the failing case fit"),
+    ],
+)
+def test_the_verb_agrees_with_the_number_of_cases(visit, with_remedy, without, words):
+    found = [remedies(("same tensor", "in place"))] * with_remedy + [remedies()] * without
+    ops = ("silu", "relu", "exp")
+    tab = visit(records=[failing(op, 2 * BANK, made(("down.0", 1)), one) for op, one in zip(ops, found, strict=False)])
+    assert tab.locator(".lead .remedies b").first.inner_text() == words
+
+
 def tree(tab) -> dict[str, tuple[str, ...]]:
     """Returns (calls, failing calls, worst shortfall, remedy) by the name of each row in view."""
     rows = (row.split("\t") for row in tab.locator("table[aria-label='Calls by module'] tbody tr").all_inner_texts())

@@ -184,6 +184,21 @@ def test_tables_of_the_documents_add_up(written):
     assert [row[2] for row in bands] == ["2", "0", "0", "2", "4"]
 
 
+@pytest.mark.parametrize(
+    ("record", "explained"),
+    [
+        (a_record("silu", (1, 1, 32, 32), measured={"usage": USAGE}), True),
+        ({**a_record("silu", (1, 1, 32, 32)), "usage": None}, False),
+        (an_oom("silu", (1, 96, 2160, 3840)), False),
+    ],
+    ids=["captured", "not captured", "does not fit"],
+)
+def test_captured_peaks_are_explained_where_there_are_some(tmp_path, record, explained):
+    write_report(read_run(write_run(tmp_path, [record])), tmp_path / "report")
+    for name in ("per_operator/silu.md", "final_comprehensive_report.md"):
+        assert ("*As captured*:" in (tmp_path / "report" / name).read_text()) is explained, name
+
+
 def test_sizes_are_shown_three_ways_in_binary_units(written):
     _, folder = written
     document = (folder / "oom_comprehensive_analysis.md").read_text()

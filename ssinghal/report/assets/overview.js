@@ -149,7 +149,7 @@ function remedyLine(oom) {
   }
   return el(
     "p.remedies",
-    el("b", found ? `${found === oom.length ? "All" : count(found)} of ${cases} fit with a change` : `No change is known that makes ${cases} fit`),
+    el("b", found ? `${helped(found, oom.length)} with a change` : `No change is known that makes ${cases} fit`),
     found > 0 && ": ",
     firsts
       .slice(0, 4)
@@ -164,6 +164,13 @@ function remedyLine(oom) {
     open > 0 && `; ${count(open)} not searched (ssinghal report --remedies searches)`,
     ".",
   );
+}
+
+/** States how many of the failing cases fit: with a verb in the singular where one does. */
+function helped(found, failing) {
+  if (failing === 1) return "The failing case fits";
+  const number = found === failing ? "All" : count(found);
+  return `${number} of the ${count(failing)} failing cases ${found === 1 ? "fits" : "fit"}`;
 }
 
 /** Lists the failing layers of models: those that lack most bytes first. */
