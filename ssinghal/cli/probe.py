@@ -34,6 +34,7 @@ from ssinghal.operators.case_json import case_from_json, parse_json, read_lines
 from ssinghal.render.tables import aligned
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
+from ssinghal.runs.first_ooms import shortage
 
 
 @click.command(cls=LongHelp, first=("--memory", "--dtype", "--attr", "--board", "--json"))
@@ -182,9 +183,7 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
     lines = [f"{status}: {reason}" if reason else status]
     if verdict.total_bytes is not None:
         lines.append(f"requested {format_bytes(verdict.total_bytes)} over {verdict.banks} banks of {verdict.bank_bytes:,} B")
-    if verdict.shortfall_bytes is not None and verdict.status is Status.OOM:
-        lines.append(f"short by {format_bytes(verdict.shortfall_bytes)} per {'bank' if verdict.banks else 'core'}")
-    return lines
+    return [*lines, *shortage(verdict)]
 
 
 def _tensor_table(tensors: Sequence[PlacedTensor]) -> list[str]:

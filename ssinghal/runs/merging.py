@@ -192,13 +192,14 @@ def merged(parts: Sequence[MergedPart], results: Path, command: str) -> tuple[Ru
     try:
         with hidden_until_complete(results, info.run) as hidden:
             folder = RunFolder(hidden, info)
+            folder.place = results / info.run
             for part in parts:
                 for _, line in part.records():
                     folder.append(_fields(line, part))
             lines = folder.close(info.selected or 0)
     except OSError as error:
         raise HarnessError(f"cannot write results to {results / info.run}: {error.strerror}") from error
-    folder.path = results / info.run
+    folder.path = folder.place
     return folder, [*lines, *folder.index()]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ssinghal.core.verdict import FAULTS, Status
 from ssinghal.errors import cut
 from ssinghal.render.tables import OutcomeCounts, aligned
+from ssinghal.runs.first_ooms import FirstOoms, pointer
 
 LEAK = "leak"  # not a status: the verdict stands, but the call left device memory allocated
 SAME = "the same device, TTNN, code and limits"  # as an answer needs them to be taken
@@ -71,6 +72,8 @@ class Summary:
     retried: int = 0
     # How many answers are those of earlier runs.
     taken: int = 0
+    # Lines on the first cases out of memory, and on how many more there are.
+    ooms: Sequence[str] = ()
 
     @classmethod
     def of(cls, records: Iterable[Mapping[str, Any]]) -> Summary:
@@ -80,16 +83,19 @@ class Summary:
             counting.add(record)
         return counting.summary()
 
-    def lines(self) -> list[str]:
-        """Returns the text of the summary; nothing if there is no record."""
+    def lines(self, run: str = "") -> list[str]:
+        """Returns the text of the summary; nothing if there is no record. ``run``: the folder, if there is one."""
         if not self.cases:
             return []
+        where = [pointer(run, bool(self.remedies))] if run and self.ooms else []
         return [
             *aligned(self.rows),
             *self._times(),
             *taken_note(self.taken, self.cases),
             *self._remedies(),
             *at_the_second_attempt(self.retried),
+            *self.ooms,
+            *where,
             *map(str, self.not_run),
             *map(str, self.unsupported),
             *map(str, self.faults),
@@ -185,6 +191,7 @@ class SummaryCounts:
         self._taken = 0
         self._remedies: Counter[str] = Counter()
         self._retried = 0
+        self._ooms = FirstOoms()
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Counts one record, given as it is written, or as any line that is read as one: without what is at its default."""
@@ -201,6 +208,8 @@ class SummaryCounts:
             del self._slowest[SLOWEST:]
         if record["status"] in GROUPED:
             self._group(str(record["status"]), record, record.get("message", ""))
+        if record["status"] == Status.OOM.value:
+            self._ooms.add(record)
         if record.get("left_allocated"):
             self._group(LEAK, record, leak_message(record["left_allocated"]))
         self._retried += bool(record.get("retried"))
@@ -221,6 +230,7 @@ class SummaryCounts:
             remedies=dict(self._remedies.most_common()),
             retried=self._retried,
             taken=self._taken,
+            ooms=self._ooms.lines(),
         )
 
     def _group(self, kind: str, record: Mapping[str, Any], message: str) -> None:

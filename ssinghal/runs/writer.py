@@ -70,6 +70,7 @@ class RunFolder:
 
     def __init__(self, parent: Path, info: RunInfo, continued: Continued | None = None) -> None:
         self.path = parent / info.run if continued is None else continued.path
+        self.place = self.path  # where it is once it is complete
         self.info = info
         self._counts = SummaryCounts() if continued is None else continued.counts
         self._is_cut = False  # a record could not be written
@@ -127,7 +128,7 @@ class RunFolder:
     def _closed(self, selected: int, notes: Sequence[str]) -> list[str]:
         summary = self.summary()
         self.info = replace(self.info, finished=None if self._is_cut else now(), selected=selected, totals=summary.totals)
-        lines = [*self._head(), *summary.lines()]
+        lines = [*self._head(), *summary.lines(str(self.place))]
         with self._writing():
             write_whole(self.path / "summary.txt", "\n".join([*lines, *notes]))
             self._write_info()  # last: a run whose head states its end has all that belongs to it

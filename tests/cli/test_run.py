@@ -100,6 +100,11 @@ def test_a_run_and_its_folder(tmp_path):
     assert lines[:-1] == (run.latest / "summary.txt").read_text().splitlines()
     assert lines[0] == f"run {info['run']}: 6 of 6 selected cases recorded"
     assert lines[-1] == f"records: results/{info['run']}/records.jsonl"
+    # 532,480 - 328,352 B, as probe states them
+    words = "L1 bank needs 532,480 B, 328,352 B free (output); short by 199.3 KiB (204,128 B) per bank"
+    assert f"oom: add {next(r['id'] for r in run.records if r['status'] == 'oom')}: {words}" in lines
+    path = f"results/{info['run']}"
+    assert f"all cases out of memory: ssinghal report {path}; what makes them fit: ssinghal remedy --run {path}" in lines
     assert err.splitlines()[-1].startswith("probing: 6 of 6 (100 %) after ")
     assert err.splitlines()[-1].endswith(" s: fits 4, oom 1, other 1")
     # the largest goes first: three tensors of [1, 640, 400, 64], then two of them

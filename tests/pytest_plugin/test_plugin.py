@@ -98,6 +98,9 @@ def test_one_record_per_selected_case(tmp_path):
     assert "4 of 4 selected cases recorded" in summary[0]
     total = next(line for line in summary if line.startswith("total"))
     assert total.split() == ["total", "4", "2", "1", "1"]
+    missing = "L1 bank needs 532,480 B, 328,352 B free (output); short by 199.3 KiB (204,128 B) per bank"
+    assert [line.endswith(missing) for line in summary if line.startswith("oom: add ")] == [True]
+    assert any(line.startswith("all cases out of memory: ssinghal report ") for line in lines)
     assert summary[-1].startswith("stale known OOM: relu 1x64x96-l1-nhwc: now fits")
     assert {p.name for p in tmp_path.iterdir()} == before | {"results"}
 

@@ -193,6 +193,28 @@ def test_parts_that_overlap_are_named(run, tmp_path, other):
     assert refused(run, tmp_path, *paths) == line
 
 
+@pytest.mark.parametrize("of", [1, 2, 3])
+def test_a_merged_run_names_its_first_cases_out_of_memory(run, tmp_path, of):
+    """The same cases for whatever parts, with the folder that the run has in the end."""
+    numbers = {"bytes_per_bank": 532_480, "banks": 64, "largest_free_bytes": 328_352, "free_bytes": 328_352}
+    cases = [a_record("relu", (1, 32, 32 * n), status="oom", verdict=numbers) for n in range(1, 10)]
+    digest = digest_of((case["op"], case["key"]) for case in cases)
+    paths = [
+        str(part(tmp_path / "parts", f"2026Z{n}", cases[n - 1 :: of], selection_sha256=digest, selected_of_all=len(cases)))
+        for n in range(1, of + 1)
+    ]
+    lines = run("merge", *paths).out.splitlines()
+    merged = f"results/{(tmp_path / 'results' / 'latest').resolve().name}"
+    words = "L1 bank needs 532,480 B, 328,352 B free (output); short by 199.3 KiB (204,128 B) per bank"
+    first = sorted(case["id"] for case in cases)[:5]
+    assert [line for line in lines if line.startswith("oom: ")] == [
+        *(f"oom: relu {case_id}: {words}" for case_id in first),
+        "oom: 4 more cases",
+    ]
+    assert f"all cases out of memory: ssinghal report {merged}; what makes them fit: ssinghal remedy --run {merged}" in lines
+    assert run("report", merged).code == 0
+
+
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_merged_run_beside_a_part_of_it_is_named(run, tmp_path, number):
     paths = shards(tmp_path / "results", 3)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import fields
+from random import Random
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ def record(op: str, case_id: str, status: str = "fits", duration_s: float = 0.01
 
 RECORDS = [
     record("add", "a", duration_s=0.5),
-    record("add", "b", "oom", resource="l1_buffer"),
+    record("add", "b", "oom", resource="l1_buffer", message="4 tiles too many"),
     record("add", "c", left_allocated={"l1": 2048}),
     record("mm", "d", "error", message="core 3-4 is busy with 17"),
     record("mm", "e", "error", message="core 5-6 is busy with 1,024"),
@@ -69,6 +71,7 @@ def test_the_lines_of_a_summary():
         "    12.00 s  view g: timeout",
         "    12.00 s  view h: timeout",
         "     0.50 s  add a: fits",
+        "oom: add b: l1_buffer: 4 tiles too many",
         "not_run: 2 cases of view, the first view i: TTNN maps 300,000 tiles",
         "error: 2 cases of mm, the first mm d: core 3-4 is busy with 17",
         "error: mm f: another thing",
@@ -76,6 +79,63 @@ def test_the_lines_of_a_summary():
         "timeout: view h: no answer within 12 s",
         "leak: add c: left allocated {'l1': 2048}",
     ]
+
+
+L1 = {"resource": "l1_buffer", "stage": "output", "bytes_per_bank": 532_480, "banks": 64, "free_bytes": 328_352}
+BUFFERS = {"resource": "circular_buffer", "buffer_kind": "circular", "program_bytes": 1_500_000, "limit_bytes": 1_499_136}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (
+            {**L1, "largest_free_bytes": 328_352},  # 532,480 - 328,352 B, of 1,024 B in a KiB
+            "L1 bank needs 532,480 B, 328,352 B free (output); short by 199.3 KiB (204,128 B) per bank",
+        ),
+        (L1, "L1 bank needs 532,480 B, 328,352 B free (output)"),
+        (BUFFERS, "circular buffers end at 1,500,000 B, L1 at 1,499,136 B; short by 864 B per core"),
+        ({"resource": "trace_buffer", "message": "no\nroom"}, "trace_buffer: no\\nroom"),
+        ({"message": "no room"}, "no room"),
+    ],
+)
+def test_a_case_out_of_memory_has_its_missing_bytes(verdict, words):
+    assert Summary.of([record("add", "x", "oom", **verdict)]).ooms == (f"oom: add x: {words}",)
+
+
+@pytest.mark.parametrize("cases", [0, 1, 4, 5, 6, 7, 1000])
+def test_the_first_cases_out_of_memory_are_named_in_whatever_order_they_end(cases):
+    """By operator and id: four of ``a``, then those of ``b``."""
+    names = [("a", f"{n}") for n in range(4)][:cases] + [("b", f"{n:04}") for n in range(cases - 4)]
+    records = [record(op, name, "oom", **L1) for op, name in names] + [RECORDS[0], RECORDS[3]]
+    first = [f"oom: {op} {name}: L1 bank needs 532,480 B, 328,352 B free (output)" for op, name in names[:5]]
+    more = {6: ["oom: 1 more case"], 7: ["oom: 2 more cases"], 1000: ["oom: 995 more cases"]}.get(cases, [])
+    for order in (records, records[::-1], Random(cases).sample(records, len(records))):
+        summary = Summary.of(order)
+        assert [*summary.ooms] == first + more
+        lines = summary.lines("results/a b")
+        pointer = (
+            "all cases out of memory: ssinghal report 'results/a b'; what makes them fit: ssinghal remedy --run 'results/a b'"
+        )
+        assert [line for line in lines if "ssinghal" in line] == ([pointer] if cases else [])
+        assert pointer not in summary.lines()
+
+
+def test_no_search_is_suggested_to_a_run_that_has_its_remedies():
+    searched = {**record("add", "x", "oom", **L1), "remedies": {"found": [], "refused": {}}}
+    assert "all cases out of memory: ssinghal report results/a" in Summary.of([searched]).lines("results/a")
+
+
+def test_few_cases_out_of_memory_are_kept():
+    def held(cases: int) -> int:
+        counts = SummaryCounts()
+        tracemalloc.start()
+        for n in range(cases):
+            counts.add(record("add", f"{n:06}", "oom", **L1, message=f"{n}" * 500))
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return size
+
+    assert held(2000) - held(20) < 20_000
 
 
 @pytest.mark.parametrize(
