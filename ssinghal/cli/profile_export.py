@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -66,7 +68,7 @@ def export(source: Path, form: Format, memory: str | None, output: Path | None) 
       memory_viz  every allocation and free: PyTorch's memory_viz page
       visualizer  operations, tensors and buffers: ttnn-visualizer
     """
-    from ssinghal.profile.reading import read_profiles
+    from ssinghal.profile.reading import read_profiles, record_files
 
     if memory is not None and form is not Format.COLLAPSED:
         raise click.UsageError("--of requires --format collapsed")
@@ -74,7 +76,10 @@ def export(source: Path, form: Format, memory: str | None, output: Path | None) 
     if len(profiles) > 1:
         raise HarnessError(f"{source}: has the profiles of {len(profiles)} processes; name the file of one of them")
     target = output or (source if source.is_dir() else source.parent) / NAMES[form]
-    _WRITERS[form](profiles[0], target, memory or "l1")
+    try:
+        _WRITERS[form](profiles[0], target, memory or "l1")
+    except InvalidCase as error:
+        raise InvalidCase(f"{record_files(source)[0]}: {error}") from error
     echo(str(target))
 
 
@@ -109,13 +114,29 @@ def _visualizer(profile: Profile, path: Path, memory: str) -> None:
     from ssinghal.report.visualizer_export import REPORTS
 
     name = Path(profile.argv[0]).stem if profile.argv else "program"
-    path.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=path, prefix=".making-") as making:
-        write_report(profile, Path(making, "new"))
+    with _folder(path), TemporaryDirectory(dir=path, prefix=".making-") as making:
+        try:
+            write_report(profile, Path(making, "new"))
+        except sqlite3.OperationalError as error:  # such as a full disk
+            raise HarnessError(f"cannot write {path}: {error}") from error
         (path / REPORTS).mkdir(parents=True, exist_ok=True)
         if (path / REPORTS / name).exists():
             (path / REPORTS / name).rename(Path(making, "old"))
         Path(making, "new").rename(path / REPORTS / name)
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[None]:
+    """Makes a folder with those above it; removes what it made and nothing was put into, if the block fails."""
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # not empty
+            for folder in made:
+                folder.rmdir()
+        raise
 
 
 _WRITERS: dict[Format, Callable[[Profile, Path, str], None]] = {

@@ -25,6 +25,15 @@ def read_profiles(path: Path) -> list[Profile]:
     Raises:
         HarnessError: there are no records, or a line of them is damaged.
     """
+    return [_replayed(file) for file in record_files(path)]
+
+
+def record_files(path: Path) -> list[Path]:
+    """Returns the file of each process, as ``read_profiles``.
+
+    Raises:
+        HarnessError: there are none.
+    """
     if not path.exists():
         raise HarnessError(f"{path}: no such file or folder: expected a profile")
     files = [path] if path.is_file() else sorted(path.glob(RECORDS))
@@ -32,7 +41,7 @@ def read_profiles(path: Path) -> list[Profile]:
         below = sorted({file.parent.name for file in path.glob(f"*/{RECORDS}")})
         why = f"name one of its profiles: {', '.join(below)}" if below else f"did the program open a device? {_NOT_FOLLOWED}"
         raise HarnessError(f"{path}: no {RECORDS}: {why}")
-    return [_replayed(file) for file in files]
+    return files
 
 
 def _replayed(file: Path) -> Profile:

@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from ssinghal.errors import InvalidCase
 from ssinghal.profile.exports.timeline import Event, steps
 from ssinghal.profile.model import Buffer, Call, Device, Profile, Spec, Tensor
 
@@ -50,12 +51,18 @@ COLUMN_TYPES = {
     **dict.fromkeys(("duration", "desired_pcc", "actual_pcc"), "float"),
 }
 RANK = 0
+INTEGER_LIMIT = 2**63  # of the absolute value, exclusive for positive numbers
 
 Rows = Iterator[tuple[str, tuple[Any, ...]]]
 
 
 def write_report(profile: Profile, folder: Path) -> None:
-    """Writes the database and its title into a new folder."""
+    """Writes the database and its title into a new folder.
+
+    Raises:
+        InvalidCase: The profile has a number that no database holds.
+        sqlite3.OperationalError: The database cannot be written.
+    """
     folder.mkdir(parents=True)
     title = " ".join(profile.argv)
     (folder / "config.json").write_text(json.dumps({"report_name": title}) + "\n")
@@ -68,7 +75,22 @@ def write_report(profile: Profile, folder: Path) -> None:
 
 def _insert(database: sqlite3.Connection, rows: Rows) -> None:
     for table, values in rows:
-        database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+        statement = f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})"
+        try:
+            database.execute(statement, values)
+        except UnicodeEncodeError:  # half of a character, as undecodable arguments have it
+            database.execute(
+                statement, [one.encode(errors="replace").decode() if isinstance(one, str) else one for one in values]
+            )
+        except OverflowError as error:
+            raise InvalidCase(_beyond(table, values)) from error
+
+
+def _beyond(table: str, values: tuple[Any, ...]) -> str:
+    """Returns which number SQLite has no room for: its integers have 64 bits and a sign."""
+    named = zip(TABLES[table].split(), values, strict=True)
+    column, value = next(one for one in named if isinstance(one[1], int) and not -INTEGER_LIMIT <= one[1] < INTEGER_LIMIT)
+    return f"{value} for {column} in the table {table}: expected at most {INTEGER_LIMIT - 1}, SQLite's largest integer"
 
 
 def _rows(profile: Profile, title: str) -> Rows:
