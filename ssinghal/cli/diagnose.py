@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
 import sys
@@ -21,9 +22,10 @@ from ssinghal.core.files import open_file, write_given
 from ssinghal.device.releases import find_release
 from ssinghal.diagnose.parse.mlir import read_module
 from ssinghal.diagnose.parse.own_reports import call_of
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import InvalidCase, cut
 from ssinghal.remedy.strategies.strategy import HOST_TILES
 
+_SHOWN = 80  # characters of a file that is not there, which may be a pasted text
 MOST_FAILURES = 20  # a replay takes up to seconds, with remedies up to ten
 
 if TYPE_CHECKING:
@@ -157,7 +159,9 @@ def _opened(path: Path, stack: ExitStack) -> BinaryIO:
     try:
         return stack.enter_context(open_file(path, pipe=True))
     except OSError as error:
-        raise InvalidCase(f"{path}: {error.strerror}") from error
+        is_text = error.errno in (errno.ENOENT, errno.ENAMETOOLONG)
+        hint = "; expected a file, or - for a text on standard input" if is_text else ""
+        raise InvalidCase(f"{cut(str(path), _SHOWN)}: {error.strerror}{hint}") from error
 
 
 def _write_script(path: Path, diagnoses: Sequence[Diagnosis]) -> None:

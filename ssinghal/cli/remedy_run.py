@@ -151,6 +151,8 @@ def _outcomes(report: RemedyReport | Unsolved) -> list[str]:
 
 def _summary(count: int, outcomes: Counter[str]) -> list[str]:
     """Counts each case once, then the kinds of remedies, of which a case has up to three."""
+    if not count:
+        return ["0 cases: none is out of memory"]
     kinds = {str(impact) for impact in Impact}
     states = [f"{n:,} {_OF_ONE.get(what, what) if n == 1 else what}" for what, n in outcomes.most_common() if what not in kinds]
     remedies = [f"{n:,} {what}" for what, n in outcomes.most_common() if what in kinds]

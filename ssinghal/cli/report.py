@@ -79,6 +79,8 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     for group in wanted.groups:
         totals = ", ".join(f"{status} {cases:,}" for status, cases in counted(group.records).items())
         echo(f"{group.setting}: {len(group.records):,} cases: {totals}; {group.numerics}")
+    if not wanted.groups:
+        echo("0 cases: the run has no record")
     for line in (*(f"the run is incomplete: {loss}" for loss in wanted.losses), *wanted.remarks, *skipped):
         echo(line)
     if changes is not None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -169,7 +170,8 @@ def run(
                 if not scheduler and host_bytes and probes:
                     notes.append(f"host memory of the largest device process: {format_bytes(host_bytes)}")
                 lines = begun.folder.finish(len(chosen.cases), notes)
-    _show(begun.folder, lines, notes, unmapped, host_bytes, placed=bool(values["placements"]), as_json=as_json)
+    older = _older_report(begun.folder.path) if unfinished is not None else []
+    _show(begun.folder, lines, notes, older, unmapped, host_bytes, placed=bool(values["placements"]), as_json=as_json)
     if fault is not None:
         raise fault
     sys.exit(128 + ended if ended else 1 if begun.folder.summary().faults else 0)
@@ -212,10 +214,21 @@ def _show_complete(unfinished: UnfinishedRun, unmapped: Sequence[int], *, placed
     return bool(summary.faults)
 
 
+def _older_report(path: Path) -> list[str]:
+    """Returns a note on the report in the folder of a run that got more records, if there is one."""
+    report = path / "report"
+    return (
+        [f"older than these records: {report}; make it again with: ssinghal report {quote(str(path))}"]
+        if report.is_dir()
+        else []
+    )
+
+
 def _show(
     folder: RunFolder,
     lines: Sequence[str],
     notes: Sequence[str],
+    older: Sequence[str],
     unmapped: Sequence[int],
     host_bytes: int,
     *,
@@ -226,9 +239,10 @@ def _show(
 
     views = _views(folder.path, placed)
     if as_json:
+        echo("".join(f"ssinghal: {line}\n" for line in older), nl=False, err=True)
         click.echo(json.dumps(_as_json(folder.path, folder.info, folder.summary(), views, unmapped, host_bytes)))
     else:
-        show([*lines, *placement_text.summary(views or ()), *notes, f"records: {folder.path / 'records.jsonl'}"])
+        show([*lines, *placement_text.summary(views or ()), *notes, *older, f"records: {folder.path / 'records.jsonl'}"])
 
 
 def _views(path: Path, placed: bool) -> Sequence[PlacementView] | None:

@@ -32,8 +32,9 @@ class Shard:
         """
         found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
         if not found or not 1 <= int(found[1]) <= int(found[2]):
-            of = int(found[2]) if found and int(found[2]) else 8
-            raise InvalidCase(f"shard {text!r}: expected K/N, the part K of N, from 1/{of} to {of}/{of}")
+            of = int(found[2]) if found else 0
+            which = f"from 1/{of} to {of}/{of}" if of else "such as 2/8"
+            raise InvalidCase(f"shard {text!r}: expected K/N, the part K of N, {which}")
         return cls(int(found[1]), int(found[2]))
 
     def has(self, key: str) -> bool:

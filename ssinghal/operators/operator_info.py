@@ -271,8 +271,16 @@ class OperatorInfo:
         """Raises InvalidCase unless the operator takes this number of tensor operands."""
         most = self.max_operands
         if len(inputs) < self.min_operands or (most is not None and len(inputs) > most):
-            takes = ", ".join(self.operands) or "none"
-            raise InvalidCase(f"{self.name} takes tensor operands ({takes}); got {len(inputs)}")
+            count = f"at least {self.min_operands}" if most is None else _range(self.min_operands, most)
+            names = f" ({', '.join(self.operands)})" if self.operands else ""
+            operands = f"tensor operand{'s' * ((most or self.min_operands) != 1)}"
+            raise InvalidCase(f"{self.name} takes {count} {operands}{names}; got {len(inputs)}")
+
+
+def _range(least: int, most: int) -> str:
+    if least == most:
+        return str(least or "no")
+    return f"{least} {'or' if most == least + 1 else 'to'} {most}"
 
 
 _KINDS: dict[str, Callable[[Any], bool]] = {

@@ -65,8 +65,8 @@ def shown_code(result: TrialResult) -> list[str]:
 def facts(report: RemedyReport, remedy: Remedy) -> list[str]:
     """Returns what was measured of a remedy: where it ran, peaks before and after, moved bytes, calls, values."""
     result = remedy.result
+    probes = _probes(remedy.probes)
     calls = "1 call" if result.calls == 1 else f"{result.calls} calls"
-    probes = "1 probe" if remedy.probes == 1 else f"{remedy.probes} probes"
     return [
         f"ran on {result.device_mode} {result.board}, ttnn {result.ttnn} ({probes}); the result is {_results(result)}",
         f"{_peaks(report, remedy)}; {calls}, {format_bytes(result.moved_bytes)} moved",
@@ -141,9 +141,13 @@ def _refusals(remedies: Remedies) -> list[str]:
     return ["what does not help:", *(f"- {r.impact}, {r.strategy}: {r.reason}" for r in remedies.refused)]
 
 
+def _probes(count: int) -> str:
+    return f"{count:,} probe{'s' * (count != 1)}"
+
+
 def _summary(remedies: Remedies) -> list[str]:
     over = "; the budget was spent" if remedies.spent else ""
-    return [f"{remedies.probes} probes, {remedies.seconds:.2f} s of search on the host{over}"]
+    return [f"{_probes(remedies.probes)}, {remedies.seconds:.2f} s of search on the host{over}"]
 
 
 def to_json(report: RemedyReport) -> dict[str, Any]:

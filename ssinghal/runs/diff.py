@@ -127,7 +127,8 @@ def changes_between(
     if not pairs:
         have = [f"{run.id} has {'; '.join(str(g.setting) for g in run.groups) or 'no record'}" for run in (before, after)]
         golden = any(not g.setting.measures_memory for run in (before, after) for g in run.groups)
-        hint = "" if across else "; --across compares other boards and device modes"
+        has_none = not (before.groups and after.groups)
+        hint = "" if across or has_none else "; --across compares other boards and device modes"
         if golden:
             hint = "; golden functions measure no memory, so that their runs are compared with each other only"
         raise HarnessError(f"nothing to compare: {', '.join(have)}{hint}")

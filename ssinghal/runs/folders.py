@@ -69,7 +69,9 @@ def find_run(text: str | None, results: Path, *, begun: bool = False) -> Path:
         raise HarnessError(
             f"run {text!r}: {len(known)} ids of runs in {results} start with it: {', '.join(p.name for p in known[:5])}"
         )
-    raise HarnessError(f"no run {text!r}: expected a run's folder, a {RECORDS}, or the id of a run in {results}")
+    raise HarnessError(
+        f"no run {text!r}: expected {LATEST}, a run's folder, a {RECORDS}, or the start of the id of a run in {results}"
+    )
 
 
 def run_folders(results: Path) -> list[Path]:

@@ -156,7 +156,10 @@ def _explain(parts: Sequence[MergedPart], of_all: int) -> None:
         raise HarnessError(f"{len(part_of):,} cases are in the runs, which are not the {of_all:,} that were selected")
     lacking = _lacking([part.info.shard for part in parts])
     shards = f" (shard{'s' * (', ' in lacking)} {lacking})" if lacking else ""
-    raise NotTheSelection(f"{missing:,} of {of_all:,} selected cases are in none of the runs{shards}", frozenset(part_of))
+    is_or_are = "is" if missing == 1 else "are"
+    raise NotTheSelection(
+        f"{missing:,} of {of_all:,} selected cases {is_or_are} in none of the runs{shards}", frozenset(part_of)
+    )
 
 
 def _lacking(shards: Sequence[str]) -> str:

@@ -127,7 +127,7 @@ LINES = {
     "{shape: [1, 64, 640, 400]}": ": repeats line 9",
     "{shape: [9, 9]}": ": [9, 9] has no entry in origins",
     "{in: [[1, 64, 640, 400], [7]]}": ": shapes [1, 640, 400, 64] and [7] do not broadcast",
-    "{in: [[1, 64, 640, 400], [1], [1]]}": ": add takes tensor operands (self, other?); got 3",
+    "{in: [[1, 64, 640, 400], [1], [1]]}": ": add takes 1 or 2 tensor operands (self, other?); got 3",
     "{shape: [1, 64, 640, 400], args: {alhpa: 2}}": ": add: unknown attribute 'alhpa'; did you mean alpha? Known: alpha, other",
     "{shape: [1, 64, 640, 400], args: {alpha: two}}": ": add: attribute alpha='two' is not float",
     "{shape: [1, 64, 640, 400], args: {alpha: {a: 1}}}": ": add: attribute alpha={'a': 1} is not float",

@@ -78,6 +78,25 @@ def test_a_run_in_which_each_case_has_an_answer(run, good, tmp_path, status, is_
 
 
 @pytest.mark.virtual_device
+@pytest.mark.parametrize("has_report", [False, True])
+def test_after_a_resume_the_report_of_the_run_is_older(run, good, tmp_path, has_report):
+    shutil.copytree(good, tmp_path / "a b", symlinks=True, dirs_exist_ok=True)
+    path = (tmp_path / "a b" / "results" / "latest").resolve()
+    head = (path / "run.json").read_text()
+    if has_report:
+        assert run("report", str(path)).code == 0
+    line = f"older than these records: {path}/report; make it again with: ssinghal report '{path}'"
+    for flags in ([], ["--json"]):
+        (path / "run.json").write_text(json.dumps({**json.loads(head), "finished": None}))
+        done = run("run", "--resume", str(path), *flags)
+        assert (done.code, done.out.count(line) + done.err.count(line)) == (0, int(has_report))
+        assert line not in (path / "summary.txt").read_text()  # where it would stay after the next report
+        if flags:
+            json.loads(done.out)
+    assert line not in run("run", "--resume", str(path)).out  # nothing was added
+
+
+@pytest.mark.virtual_device
 def test_a_case_that_exceeds_its_time(tmp_path):
     """One finding, in one of two parts: their runs, resumed when complete and when a line is lost, merged, swept twice."""
     run = Run(tmp_path, OPERATORS, memory="dram")

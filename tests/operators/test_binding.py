@@ -54,8 +54,10 @@ def test_nothing_is_rejected_before_it_is_read():
     assert len(apart.inputs) == 2
     with pytest.raises(InvalidCase, match="do not broadcast"):
         apart.specs()
-    with pytest.raises(InvalidCase, match=r"softmax takes tensor operands \(self\); got 2"):
+    with pytest.raises(InvalidCase, match=r"softmax takes 1 tensor operand \(self\); got 2"):
         bind(make_case("softmax", ((4, 64), (4, 64)), {"dim": -1})).check()
+    with pytest.raises(InvalidCase, match=r"cat takes at least 1 tensor operand \(.*\*\); got 0"):
+        bind(make_case("cat", (), {"dim": 0})).check()
     with pytest.raises(InvalidCase, match="unknown operator"):
         bind(replace(unknown_attribute, operator="reluu"))
 

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from ssinghal.cli.remedy_run import FITS, NO_REMEDY, REMEDY, _summary
+from ssinghal.core.boards import load_board
+from ssinghal.core.verdict import Status, Verdict
+from ssinghal.operators import make_case
+from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.search import Remedies
 from ssinghal.remedy.solver import solve_all
+from ssinghal.remedy.text import RemedyReport, lines
 from tests.support.run_builder import a_record, write_run
 
 ADD = ("add", "1,64,640,400", "1,64,640,400", "--memory", "l1", "--channels-last")
@@ -337,3 +343,10 @@ def test_reading_alone_needs_no_device(run):
     assert "ttnn.conv3d" in {op["name"] for op in failure["never_ran"]}
     assert failure["case"]["inputs"] == [[4, 4884480]]
     assert failure["replays"] == []
+
+
+@pytest.mark.parametrize(("probes", "words"), [(0, "0 probes"), (1, "1 probe"), (2, "2 probes"), (1234, "1,234 probes")])
+def test_the_probes_of_a_search_are_counted(probes, words):
+    problem = Problem.of(make_case("relu", ((32, 32),)), Verdict(Status.OOM), load_board("n150"))
+    text = lines(RemedyReport(Remedies(problem, probes=probes, seconds=0.35)))
+    assert text[-1] == f"{words}, 0.35 s of search on the host"

@@ -175,7 +175,7 @@ def test_missing_parts_are_named(run, tmp_path, of, without, text):
 
 def test_a_missing_case_is_counted(run, tmp_path):
     paths = [str(part(tmp_path, "a", RECORDS[:11])), str(part(tmp_path, "b", RECORDS[11:-1]))]
-    assert refused(run, tmp_path, *paths) == "1 of 30 selected cases are in none of the runs"
+    assert refused(run, tmp_path, *paths) == "1 of 30 selected cases is in none of the runs"
 
 
 def test_a_case_in_two_runs_is_named(run, tmp_path):

@@ -294,6 +294,10 @@ def test_runs_are_found_by_path_id_and_its_start(tmp_path):
     (first / "run.json").unlink()
     assert find_run(str(first / "records.jsonl"), tmp_path) == first / "records.jsonl"
     assert find_run("20260101", tmp_path) == first
+    with pytest.raises(HarnessError) as missing:
+        find_run("nosuch", tmp_path)
+    known = f"latest, a run's folder, a records.jsonl, or the start of the id of a run in {tmp_path}"
+    assert str(missing.value) == f"no run 'nosuch': expected {known}"
     wrong = {"2026": "2 ids of runs in", "": "no run ''", "1999": "no run '1999'", str(tmp_path): "expected a run's folder"}
     for text, message in wrong.items():
         with pytest.raises(HarnessError, match=message):
