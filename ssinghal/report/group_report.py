@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ssinghal.core.record import Record
 from ssinghal.core.remedy_outcome import RemedyOutcome
+from ssinghal.report.call_variants import CallVariants
 from ssinghal.report.placement_alternatives import Advice, Alternative, Alternatives, Answer, PlacementRemedy, advice
 from ssinghal.report.statistics import Facts
 from ssinghal.runs.reader import RecordGroup
@@ -16,10 +17,12 @@ from ssinghal.runs.reader import RecordGroup
 
 @dataclass(frozen=True)
 class GroupReport:
-    """``tried``: records written since the run, of changed calls and of failing ones with a search for remedies."""
+    """``tried``: records written since the run, of changed calls and of failing ones with a search for remedies. ``variants``:
+    those that the run has of each call."""
 
     group: RecordGroup
     tried: tuple[Record, ...] = ()
+    variants: CallVariants = field(default_factory=CallVariants)
 
     @cached_property
     def facts(self) -> Facts:

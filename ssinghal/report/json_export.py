@@ -12,6 +12,7 @@ from ssinghal.core.json_values import plain
 from ssinghal.core.record import Record
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.operators import operators as registry
+from ssinghal.report.call_variants import CallVariants
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.json_stream import Streamed
 from ssinghal.report.statistics import OperatorResults, Pair, Size, Statistics, TierResults, band_of, tiers_of
@@ -96,10 +97,12 @@ def _cell(value: object) -> object:
 
 def _head(run: Run) -> dict[str, Any]:
     head = {name: getattr(run.head, name) for name in ("started", "finished", "command", "commit", "versions", "selected")}
+    variants = CallVariants.of(run)
     return {
         "report_schema": REPORT_SCHEMA,
         "run": run.id,
         **head,
+        **({"variants": vars(variants)} if variants else {}),
         "losses": list(run.losses),
         "remarks": list(run.remarks),
     }

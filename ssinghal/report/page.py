@@ -23,6 +23,7 @@ from ssinghal.core.verdict import FAULTS, Resource, Status
 from ssinghal.operators.case_json import KEYS
 from ssinghal.render import html
 from ssinghal.report.bank_occupancy import Bar, Segment, bars_of, board_of
+from ssinghal.report.call_variants import CallVariants
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.page_parts import Part
 from ssinghal.report.placement_alternatives import Answer
@@ -73,7 +74,7 @@ def page_data(
 ) -> dict[str, Any]:
     """Returns the data of the page as plain values, with the cases of each group in packed parts."""
     views = placement_views(run)
-    reports = reports or [GroupReport(group) for group in run.groups]
+    reports = reports or [GroupReport(group, variants=CallVariants.of(run)) for group in run.groups]
     groups = [_group(report, views) for report in reports]
     return run_data(run, changes_data(changes) if changes is not None else None, groups, other_files)
 
@@ -88,6 +89,7 @@ def run_data(
             **{name: getattr(run.head, name) or "" for name in ("started", "finished", "command", "commit")},
             "losses": list(run.losses),
             "remarks": list(run.remarks),
+            "variants": CallVariants.of(run).factors,
         },
         "faults": [status.value for status in FAULTS],
         "line": list(KEYS),
@@ -191,6 +193,7 @@ def add_case(
         searched=int(report.was_searched(record)),
         left=sum(record.left_allocated.values()),
         calls=record.calls,
+        **({"call": part.text(report.variants.call_of(record))} if report.variants else {}),
         sources=[_source(source, part) for source in record.sources],
     )
 

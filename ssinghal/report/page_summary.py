@@ -27,7 +27,7 @@ def summary(report: GroupReport) -> dict[str, Any]:
     faults = [group for group in alike(facts.records) if group[0][0] in set(FAULTS)]
     return {
         "outcomes": _outcomes(facts.records),
-        "calls": [sum(r.calls for r in facts.records), facts.failing_calls],
+        "calls": [sum(r.calls for r in facts.records), facts.failing_calls, report.variants.calls(facts.records)],
         "operators": [
             [o.op, len(o.records), _outcomes(o.records), o.failing_calls]
             for o in sorted(facts.operators, key=lambda o: (-len(o.oom), o.op))

@@ -14,6 +14,7 @@ from ssinghal.core.locks import remove_left, temporaries
 from ssinghal.errors import HarnessError
 from ssinghal.report import json_export as data
 from ssinghal.report import placement_text
+from ssinghal.report.call_variants import CallVariants
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.json_stream import json_pieces
 from ssinghal.report.large_page import PARTS, LargePage
@@ -60,7 +61,8 @@ def files_of(run: Run, changes: Changes | None = None) -> dict[str, Callable[[],
 def _reports_of(run: Run) -> tuple[Run, list[GroupReport]]:
     tried, lost = tried_remedies(run)
     run = replace(run, remarks=(*run.remarks, *lost))
-    return run, [GroupReport(group, of_setting(tried, group.setting)) for group in run.groups]
+    variants = CallVariants.of(run)
+    return run, [GroupReport(group, of_setting(tried, group.setting), variants) for group in run.groups]
 
 
 def _documents(run: Run, reports: Sequence[GroupReport], changes: Changes | None) -> dict[str, Callable[[], Pieces]]:

@@ -53,6 +53,7 @@ function decode({ texts, sources, columns }) {
     for (const name of PLAIN_COLUMNS) item[name] = columns[name][index];
     for (const name of TEXT_COLUMNS) item[name] = texts[columns[name][index]];
     item.name = `${item.op}:${key}`;
+    item.call = columns.call ? texts[columns.call[index]] : item.name; // what all variants of a call share
     item.oom = item.status === "oom";
     item.fault = DATA.faults.includes(item.status);
     item.sources = columns.sources[index].map(([source, calls, modules, others]) => {

@@ -69,6 +69,28 @@ function callsOf(item) {
   return sum([...captures.values()].map((counts) => Math.max(...counts.values())));
 }
 
+/** Returns how often the models that pass the filters make the calls that cases are variants of. */
+function madeCalls(items) {
+  const most = new Map();
+  for (const item of items) most.set(item.call, Math.max(most.get(item.call) || 0, callsOf(item)));
+  return sum([...most.values()]);
+}
+
+/** Returns what counts of calls count: of a run that has each call in several placements or dtypes, these variants. */
+function callUnit() {
+  return DATA.run.variants ? "variant" : "call";
+}
+
+/** Returns a number of calls with what it counts. */
+function countedCalls(number) {
+  return `${plural(number, callUnit())}${DATA.run.variants ? " of calls" : ""}`;
+}
+
+/** Returns how many calls have been counted in their variants, as a text after a count; "" of a run that has one of each. */
+function variantsText(calls) {
+  return DATA.run.variants && ` These are variants of ${plural(calls, "call")}: ${DATA.run.variants}.`;
+}
+
 /** Builds the filters of a group; showFilters sets their values. */
 function buildFilters(form, group, cases) {
   const search = el("input", {

@@ -20,7 +20,7 @@ function modelsHint(makes, cases) {
   if (makes.length)
     return (
       "Calls of these models, counted as often as they are made, whatever their verdict. Captures at two levels have the" +
-      " same calls."
+      ` same calls.${variantsText(madeCalls(makes.flatMap((row) => [...row.items])))}`
     );
   if (cases.some((item) => item.calls)) return "No call of a model passes the filters.";
   return (

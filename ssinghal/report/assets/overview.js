@@ -30,15 +30,15 @@ function modelsPart(items, group) {
         ? el(
             "p.headline",
             el("strong", { class: failing ? "some" : "none" }, count(failing)),
-            ` of ${plural(calls, "call")} that models make ${failing === 1 ? "runs" : "run"} out of memory `,
-            el("span.hint", scope(oom, models, failingModels)),
+            ` of ${countedCalls(calls)} that models make ${failing === 1 ? "runs" : "run"} out of memory `,
+            el("span.hint", scope(oom, models, failingModels), variantsText(madeCalls(items))),
           )
-        : agreeing(items, callsOf, `${plural(calls, "call")} that models make`),
-      stack(items, callsOf, { made: "models" }, "calls"),
+        : agreeing(items, callsOf, `${countedCalls(calls)} that models make`),
+      stack(items, callsOf, { made: "models" }, `${callUnit()}s`),
       oom.length > 0 && remedyLine(oom),
     ),
     oom.length > 0 && layersPanel(failingModels),
-    oom.length > 0 && el("div.grid", breakdown(oom, items, callsOf, { made: "models" }, "call")),
+    oom.length > 0 && el("div.grid", breakdown(oom, items, callsOf, { made: "models" }, callUnit())),
   ];
 }
 
@@ -66,7 +66,7 @@ function oneCapture(rows) {
 function scope(oom, models, failing) {
   if (!oom.length) return models.length > 1 ? `In ${count(models.length)} models by input size.` : "In one model.";
   const where = models.length > 1 ? `${count(failing.length)} of ${count(models.length)} models by input size` : "one model";
-  return `In ${where}: ${plural(oom.length, "distinct call")} of ${plural(new Set(oom.map((item) => item.op)).size, "operator")}.`;
+  return `In ${where}: ${plural(new Set(oom.map((item) => item.call)).size, "distinct call")} of ${plural(new Set(oom.map((item) => item.op)).size, "operator")}.`;
 }
 
 /** Shows cases that no model is known to make. `second`: after those that models make. */
@@ -212,7 +212,7 @@ function layerRows(row, most) {
         link(changes, row.model || `catalog ${row.catalog}`),
         el("span.hint", row.input && ` ${row.input}`, row.capture && ` ${row.capture}`),
         " ",
-        el("span.much", el("b", count(row.failingCalls)), ` of ${plural(row.calls, "call")} out of memory`),
+        el("span.much", el("b", count(row.failingCalls)), ` of ${countedCalls(row.calls)} out of memory`),
       ),
     ),
     failing.slice(0, most).map(({ item, source }) =>

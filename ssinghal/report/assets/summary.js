@@ -28,7 +28,7 @@ function totalsPanel({ outcomes, calls }, total, group) {
   return el(
     "section.panel.lead",
     group.measuresMemory
-      ? el("p.headline", el("strong", { class: oom ? "some" : "none" }, count(oom)), ` of ${plural(total, "case")} run out of memory `, el("span.hint", calls[0] > 0 && `${count(calls[1])} of ${plural(calls[0], "call")} that models make.`))
+      ? el("p.headline", el("strong", { class: oom ? "some" : "none" }, count(oom)), ` of ${plural(total, "case")} run out of memory `, el("span.hint", calls[0] > 0 && `${count(calls[1])} of ${countedCalls(calls[0])} that models make.${variantsText(calls[2])}`))
       : el("p.headline", "Memory was not measured: ", plural(total, "case"), " with TTNN's golden functions."),
     el(
       "div.stack",
@@ -93,7 +93,7 @@ function modelsSummary({ models }, group) {
   ];
   return panel(
     "Models",
-    "Calls of these models, counted as often as they are made.",
+    `Calls of these models, counted as often as they are made.${variantsText(indexOf(group).summary.calls[2])}`,
     sortedTable({ columns: group.measuresMemory ? columns : columns.slice(0, 4), rows: models, order: "", label: "Models by calls" }),
   );
 }
