@@ -107,7 +107,9 @@ def sweep(
         if is_interrupted:
             notes += filter(None, [interruption(all_parts, fresh=fresh)])
         if ended and as_json:
-            found = {"results": str(results), "selected": len(chosen.cases), "interrupted": is_interrupted}
+            selected = len(chosen.cases)
+            counts = {"selected": selected, "cases": selected * len(all_parts)}  # of one part, and of all
+            found = {"results": str(results), **counts, "interrupted": is_interrupted}
             click.echo(json.dumps({**found, "parts": [result.to_json() for result in all_parts], "notes": notes}))
         elif ended:
             show([*lines(all_parts), *notes])

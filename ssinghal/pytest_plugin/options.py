@@ -52,7 +52,7 @@ OPTIONS = (
     Option("sample", None, "at most N cases of each operator, spread over their sizes"),
     Option("workers", None, "device processes (default: 2 on a virtual device, 1 on a real one)"),
 )
-PROGRESS = Option("progress", None, "show one line of progress instead of a letter for each test")
+PROGRESS = Option("progress", None, "show one line of progress instead of a letter for each test (not with -v or -q)")
 FLAGS = (
     PROGRESS,
     Option("ttnn-log", None, "let TTNN write its log to standard error"),

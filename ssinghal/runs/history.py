@@ -16,6 +16,7 @@ from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.core.verdict import Resource, Status
 from ssinghal.errors import cut
 from ssinghal.render.tables import aligned
+from ssinghal.runs.change_kinds import ChangeKind
 from ssinghal.runs.diff import Change, Changes
 from ssinghal.runs.index import IndexedRun, IndexResult, Store
 from ssinghal.runs.reader import RecordGroup, Run
@@ -203,10 +204,13 @@ def _entries(results: Sequence[IndexResult]) -> Iterator[HistoryEntry]:
 
 
 def _change(before: IndexResult, after: IndexResult) -> Change | None:
-    """Returns the change as a comparison of two runs with only this case has it."""
+    """Returns the change as a comparison of two runs with only this case has it. A case that was not run has no verdict that
+    another one could differ from."""
     if before.record is after.record:
         return None
-    return next(iter(Changes.of(_alone(before), _alone(after)).found), None)
+    change = next(iter(Changes.of(_alone(before), _alone(after)).found), None)
+    was_run = Status.NOT_RUN not in (before.record.status, after.record.status)
+    return change if was_run or change is None or change.kind is not ChangeKind.OTHER_VERDICT else None
 
 
 def _alone(indexed: IndexResult) -> Run:

@@ -60,6 +60,7 @@ def test_the_table_adds_up_and_a_second_sweep_takes_all(sweep):
     arguments = ("--board", "n150,p150", "--placements", "dram,l1", "--dtypes", "bfloat16,bfloat8_b")
     code, found, _ = sweep(*arguments)
     assert (code, found["selected"], [p["board"] for p in found["parts"]]) == (0, 3 * 4, ["n150", "p150"])
+    assert found["cases"] == 2 * 3 * 4  # on both boards
     for part in found["parts"]:
         assert [(row["placement"], row["dtype"], row["cases"]) for row in part["rows"]] == [
             (memory, dtype, 3) for dtype in ("bfloat16", "bfloat8_b") for memory in ("dram", "l1")

@@ -175,7 +175,32 @@ def test_a_case_that_no_device_answered_belongs_to_its_board(results, store):
     run_of(results, 1, relu(status="not_run", mode="none"), a_record("gelu"))
     run_of(results, 2, relu(), a_record("gelu"))
     store.sync(results)
-    assert entries_of(store) == [[(1, "not_run", None), (2, "fits", ChangeKind.OTHER_VERDICT)]]
+    assert entries_of(store) == [[(1, "not_run", None), (2, "fits", None)]]
+
+
+NOT_RUN = {"status": "not_run", "mode": "none"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (NOT_RUN, {}, None),
+        (NOT_RUN, {"status": "unsupported"}, None),
+        (NOT_RUN, {"status": "oom"}, None),
+        ({"status": "oom"}, NOT_RUN, None),
+        (NOT_RUN, {"status": "error"}, ChangeKind.NEW_FAULT),
+        ({}, NOT_RUN, ChangeKind.LOST_FIT),
+        ({}, {"status": "unsupported"}, ChangeKind.LOST_FIT),
+        ({"status": "oom"}, {"status": "unsupported"}, ChangeKind.OTHER_VERDICT),
+        ({"status": "error"}, {"status": "unsupported"}, ChangeKind.OTHER_VERDICT),
+    ],
+)
+def test_a_case_that_was_not_run_has_no_other_verdict(results, store, before, after, change):
+    run_of(results, 1, relu(**before), a_record("gelu"))
+    run_of(results, 2, relu(**after), a_record("gelu"))
+    store.sync(results)
+    status = after.get("status", "fits")
+    assert entries_of(store) == [[(1, before.get("status", "fits"), None), (2, status, change)]]
 
 
 def test_an_outcome_of_many_runs_is_kept_once(results, store):
