@@ -17,6 +17,7 @@ from click.shell_completion import shell_complete
 from ssinghal import __version__
 from ssinghal.cli.lazy_group import LazyCommand, LazyGroup
 from ssinghal.cli.standard_error import let_standard_error_fail
+from ssinghal.core.signals import ENDING
 from ssinghal.errors import (
     LINE_LIMIT,
     WORKING_FOLDER_GONE,
@@ -83,21 +84,26 @@ def cli() -> None:
 
 
 class _Terminated(BaseException):
-    """SIGTERM came. No Exception, so that nothing but the end of the program handles it."""
+    """A signal came that ends the program. No Exception, so that nothing but the end of the program handles it."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def _terminate(number: int, _: object) -> None:
     signal.signal(number, signal.SIG_DFL)  # a second one ends the program at once
-    raise _Terminated
+    raise _Terminated(signal.Signals(number))
 
 
 def main() -> None:
     """Runs the program. Errors are one line on standard error: exit code 2, 130 after Ctrl-C, 141 where the reader is gone,
-    143 after SIGTERM, which ends it as Ctrl-C does: processes that it started end, and unfinished files are removed."""
+    143 after SIGTERM and 129 after SIGHUP, which end it as Ctrl-C does: processes that it started end, and unfinished files are
+    removed."""
     let_standard_error_fail()
-    before = signal.getsignal(signal.SIGTERM)
-    if before is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _terminate)
+    handled = [number for number in ENDING if signal.getsignal(number) is signal.SIG_DFL]  # not what nohup ignores
+    for number in handled:
+        signal.signal(number, _terminate)
     try:
         if instruction := os.environ.get(COMPLETION_VARIABLE):
             sys.exit(shell_complete(cli, {}, PROGRAM, COMPLETION_VARIABLE, instruction))
@@ -114,8 +120,8 @@ def main() -> None:
         code = 128 + signal.SIGPIPE
     except (KeyboardInterrupt, click.Abort):
         code = _fail("interrupted", 128 + signal.SIGINT)
-    except _Terminated:
-        code = _fail("ended by SIGTERM", 128 + signal.SIGTERM)
+    except _Terminated as ended_by:
+        code = _fail(f"ended by {ended_by.number.name}", 128 + ended_by.number)
     except click.ClickException as error:
         code = _fail(cut(" ".join(error.format_message().split()), LINE_LIMIT))
     except CatalogError as error:
@@ -129,7 +135,8 @@ def main() -> None:
     except MemoryError as error:
         error.__traceback__ = None  # its frames hold what filled the memory
         code = _fail(_out_of_memory())
-    signal.signal(signal.SIGTERM, before)
+    for number in handled:
+        signal.signal(number, signal.SIG_DFL)
     sys.exit(code)
 
 

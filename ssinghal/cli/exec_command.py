@@ -21,6 +21,7 @@ from ssinghal.cli.exec_report import report_run
 from ssinghal.cli.requests import DeviceRequest, collected
 from ssinghal.cli.streams import echo
 from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.signals import ENDING
 from ssinghal.device.virtual import apply_environment, environment_for
 from ssinghal.device.virtual_cache import scratch_folder
 from ssinghal.errors import HarnessError, InvalidCase
@@ -124,7 +125,7 @@ def _search_path() -> str:
 
 
 def _run(command: list[str], environ: dict[str, str], stdout: Path | None) -> Ended:
-    """SIGTERM and Ctrl-C are passed on for the program to handle."""
+    """Signals that end a program are passed on for it to handle; not a closed terminal where that is ignored (``nohup``)."""
     child: subprocess.Popen[bytes] | None = None
     received: list[int] = []
 
@@ -133,7 +134,8 @@ def _run(command: list[str], environ: dict[str, str], stdout: Path | None) -> En
         if child is not None and (number != signal.SIGINT or not _typed_here()):
             child.send_signal(number)
 
-    previous = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGINT)}
+    passed_on = [number for number in ENDING if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, forward) for number in passed_on}
     try:
         with nullcontext() if stdout is None else stdout.open("wb") as output:
             child = subprocess.Popen(command, env=environ, stdin=output and subprocess.DEVNULL, stdout=output)

@@ -94,24 +94,28 @@ def sweep(
     notes: list[str] = []
     ended: list[PartResult] = []
     parts = list(parts_of(choices, releases, device.pool_options))
+    has_ended = False
     try:
         for part in parts:
             click.echo(f"{part.choice.board}, ttnn {part.ttnn or 'not installed'}:", err=True)
             with VerdictProgress(len(chosen.cases), shared.answering(part).place) as progress:
-                ended.append(shared.run(part, progress.count, notes.append, progress.probes))
+                ended.append(shared.not_started(part))
+                shared.run(part, ended[-1], progress.count, notes.append, progress.probes)
             if ended[-1].ended:
                 break
-    finally:  # also where Ctrl-C comes while a device opens: the runs before it, if there are any, are complete
+        has_ended = True
+    finally:  # also where Ctrl-C comes while a device opens, or the summary of a run is written
         all_parts = [*ended, *map(shared.not_started, parts[len(ended) :])]
-        is_interrupted = len(all_parts) > len(ended) or any(result.ended for result in ended)
+        is_interrupted = not has_ended or any(result.ended for result in ended)
+        is_begun = any(result.run or result.fault for result in ended)
         if is_interrupted:
             notes += filter(None, [interruption(all_parts, fresh=fresh)])
-        if ended and as_json:
+        if is_begun and as_json:
             selected = len(chosen.cases)
             counts = {"selected": selected, "cases": selected * len(all_parts)}  # of one part, and of all
             found = {"results": str(results), **counts, "interrupted": is_interrupted}
             click.echo(json.dumps({**found, "parts": [result.to_json() for result in all_parts], "notes": notes}))
-        elif ended:
+        elif is_begun:
             show([*lines(all_parts), *notes])
     if ended[-1].ended:
         sys.exit(128 + ended[-1].ended)

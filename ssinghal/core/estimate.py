@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssinghal.core.json_values import Bytes, Dims, Finite, LineText, fields_of, without_empty
+from ssinghal.core.json_values import Bytes, DeviceBytes, Dims, Finite, LineText, fields_of, without_empty
 from ssinghal.core.tensors import TextEnum
 from ssinghal.core.verdict import Resource
 
@@ -53,7 +53,7 @@ class Estimate:
     total_bytes: Bytes | None = None
     bytes_per_bank: Bytes | None = None
     banks: Bytes | None = None
-    bank_bytes: Bytes | None = None
+    bank_bytes: DeviceBytes | None = None
     allocated_bytes: Bytes | None = None
     free_bytes: Bytes | None = None
     largest_free_bytes: Bytes | None = None

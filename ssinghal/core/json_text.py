@@ -1,28 +1,30 @@
-"""JSON that others wrote: numbers of 64 bits, and no deeper nesting than Python's parser takes."""
+"""JSON that others wrote: integers of bounded size, and no deeper nesting than Python's parser takes."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from functools import partial
 from typing import Any, NoReturn
 
-_INTEGER_MAX = 2**64  # of the absolute value, exclusive
-_DIGITS = 21  # of it, and a sign
 # What may be beyond that, or beyond what a float holds. Only texts that match are read with checks, which take a call a number.
 _LARGE = re.compile(r"\d{19}|[eE]\+?\d{3}")
 
 
-def read_json(text: str, *, unique: bool = False) -> Any:
+def read_json(text: str, *, unique: bool = False, bits: int = 64) -> Any:
     """Returns the value of a JSON text. ``unique``: refuses an object that has a key twice, of which the last would count.
+    ``bits``: those of the largest integer.
 
     Raises:
-        ValueError: It is no JSON, is nested too deep, or has NaN, an infinity or an integer beyond 64 bits.
+        ValueError: It is no JSON, is nested too deep, or has NaN, an infinity or an integer of more bits.
     """
     pairs = _once if unique else None
     try:
         if _LARGE.search(text):
-            return json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_no_number, object_pairs_hook=pairs)
+            return json.loads(
+                text, parse_int=partial(_integer, bits), parse_float=_finite, parse_constant=_no_number, object_pairs_hook=pairs
+            )
         return json.loads(text, parse_constant=_no_number, object_pairs_hook=pairs)
     except RecursionError:
         raise ValueError("nested too deep") from None
@@ -36,9 +38,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _integer(text: str) -> int:
-    if len(text) > _DIGITS or abs(value := int(text)) >= _INTEGER_MAX:
-        raise ValueError(f"an integer of {len(text)} characters is beyond 64 bits")
+def _integer(bits: int, text: str) -> int:
+    if len(text) > bits or abs(value := int(text)) >= 2**bits:  # no digit takes less than a bit
+        raise ValueError(f"an integer of {len(text)} characters is beyond {bits} bits")
     return value
 
 

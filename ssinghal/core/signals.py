@@ -19,15 +19,20 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+# Ctrl-C, and the end of the terminal: all its processes get them. Those that hold a device leave them to their parent.
+OF_TERMINAL = frozenset({signal.SIGINT, signal.SIGHUP})
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 @contextmanager
 def collected_signals() -> Iterator[list[signal.Signals]]:
-    """Collects Ctrl-C and SIGTERM in a list, as an exception might come in the middle of a step."""
+    """Collects ``ENDING`` in a list, as an exception might come in the middle of a step."""
     caught: list[signal.Signals] = []
 
     def catch(number: int, _: object) -> None:
         caught.append(signal.Signals(number))
 
-    handled = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+    handled = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, catch) for number in handled}
     try:
         yield caught

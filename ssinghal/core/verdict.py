@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.core.json_values import Bytes, LineText, fields_of, without_empty
+from ssinghal.core.json_values import Bytes, DeviceBytes, LineText, fields_of, without_empty
 from ssinghal.core.tensors import TextEnum
 from ssinghal.errors import cut
 
@@ -83,7 +83,7 @@ class Verdict:
     # How many banks the buffer is spread over.
     banks: Bytes | None = None
     # The size of one bank.
-    bank_bytes: Bytes | None = None
+    bank_bytes: DeviceBytes | None = None
     # Of the bank, what other buffers take.
     allocated_bytes: Bytes | None = None
     # Of the bank, what is free, in all blocks together.

@@ -23,7 +23,7 @@ from ssinghal.operators.settings.passing import lacking
 from ssinghal.remedy.rewrites import PREPARATIONS, RewriteBackend
 from ssinghal.remedy.strategies.registry import REWRITES
 from ssinghal.remedy.trial import LiveSet, Resident, RewriteName, Trial, TrialResult
-from ssinghal.runner.probe import TTNN_ERRORS
+from ssinghal.runner.probe import TTNN_ERRORS, too_many_pages
 from ssinghal.runner.tasks import PoolOptions, Task
 
 # These move no bytes where the result shares the operand's buffer.
@@ -126,6 +126,10 @@ def run_trial(trial: Trial, session: Session) -> TrialResult:
 def _run(trial: Trial, session: Session, transcript: Transcript, residents: list[Any]) -> tuple[Verdict, Sequence[TensorSpec]]:
     backend = DeviceBackend(trial.case, session, transcript, residents)
     results: list[Any] = []
+    operands = [(f"input {number}", spec) for number, spec in enumerate(backend.bound.inputs, 1)]
+    for label, spec in (*operands, *(("output", spec) for spec in trial.wanted)):
+        if spec.wraps_page_count:
+            return too_many_pages(label, spec, session.board), ()
     try:
         if trial.rewrite in PREPARATIONS:
             PREPARATIONS[trial.rewrite](backend)

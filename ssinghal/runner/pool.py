@@ -23,7 +23,7 @@ from ssinghal.core.case import Case
 from ssinghal.core.closing import Closing
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.record import Record
-from ssinghal.core.signals import signal_name
+from ssinghal.core.signals import OF_TERMINAL, signal_name
 from ssinghal.core.verdict import DecidedBy, Status, Verdict
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import release_in_use
@@ -276,12 +276,13 @@ def _start_process(descriptors: list[int], log: Path | None, changes: dict[str, 
     """Starts a worker with its ends of the connection and the lifeline. Native code writes to standard output and error
     directly; under pytest or ``--json`` that must not reach the user, so it goes to ``log``, or else to standard error.
 
-    Ctrl-C reaches the whole process group. The worker inherits the mask, so the signal cannot end it before it ignores it.
+    What a terminal sends reaches the whole process group. The worker inherits the mask, so no such signal can end it before it
+    ignores it.
     """
     environment = dict(os.environ)
     apply_environment(changes, environment)
     output = 2 if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, OF_TERMINAL)
     try:
         return subprocess.Popen(
             [sys.executable, str(_WORKER), *map(str, descriptors)],

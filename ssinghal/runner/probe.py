@@ -164,7 +164,7 @@ class _Attempt:
 
     def _place(self, label: str, spec: TensorSpec, tensors: list[Any]) -> Verdict | None:
         if spec.wraps_page_count:
-            return _too_many_pages(label, spec, self.board)
+            return too_many_pages(label, spec, self.board)
         before = self.session.allocated_in(spec.memory.buffer)
         try:
             tensors.append(self.session.empty(spec, shard_dim=self.call.shard_dim(len(tensors))))
@@ -179,7 +179,7 @@ class _Attempt:
     def _call(self, tensors: list[Any]) -> Verdict:
         for number, spec in enumerate(self.expected, 1):
             if spec.wraps_page_count:
-                return _too_many_pages(_output_label(number, self.expected), spec, self.board)
+                return too_many_pages(_output_label(number, self.expected), spec, self.board)
         results: list[Any] = []
         try:
             results += self._invoke(tensors)
@@ -368,7 +368,7 @@ def _stage_of(verdict: Verdict, outputs: Sequence[TensorSpec], board: Board) -> 
     return "intermediate"
 
 
-def _too_many_pages(label: str, spec: TensorSpec, board: Board) -> Verdict:
+def too_many_pages(label: str, spec: TensorSpec, board: Board) -> Verdict:
     """TTNN counts pages in 32 bits and would accept this tensor as a tiny one, so arithmetic decides."""
     region = board.region(spec.memory.buffer)
     return Verdict(

@@ -97,6 +97,8 @@ def _chunks(path: Path, size: int, compressed: bool) -> Iterator[bytes]:
         with open_file(path) as raw, gzip.GzipFile(fileobj=raw) if compressed else raw as file:
             allowed = max(FREE_BYTES, MAX_RATIO * os.fstat(raw.fileno()).st_size) if compressed else None
             came = 0
+            if compressed and not raw.peek(1):  # an empty run has the header of gzip, which takes no file for an empty one
+                raise EOFError
             while data := file.read(size):
                 came += len(data)
                 if allowed is not None and came > allowed:

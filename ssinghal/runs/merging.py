@@ -14,6 +14,7 @@ from typing import Any
 
 from ssinghal.core.case_sets import CaseDigest, Identity, Shard
 from ssinghal.core.json_text import read_json
+from ssinghal.core.json_values import SIZE_BITS
 from ssinghal.core.record import Record
 from ssinghal.core.run_info import RunInfo
 from ssinghal.core.versions import new_run_id
@@ -213,6 +214,6 @@ def _fields(line: bytes, part: MergedPart) -> dict[str, Any]:
         HarnessError: A number in it is none of JSON.
     """
     try:
-        return read_json(line.decode())  # type: ignore[no-any-return]  # a record is an object
+        return read_json(line.decode(), bits=SIZE_BITS)  # type: ignore[no-any-return]  # a record is an object
     except ValueError as error:
         raise HarnessError(f"{part.path}: a record that cannot be written again: {error}; {part.remedy}") from error

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from ssinghal.core.case import Case, Source
 from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.json_text import read_json
-from ssinghal.core.json_values import LINE, fields_of, plain
+from ssinghal.core.json_values import LINE, SIZE_BITS, fields_of, plain
 from ssinghal.core.record import SCHEMA_VERSION, Record
 from ssinghal.errors import HarnessError, InvalidCase, one_line
 from ssinghal.operators.case_json import KEYS, MIXED_KEYS, case_from_json
@@ -67,7 +67,7 @@ def _is_finite(value: Any) -> bool:
 
 def _check_notation(text: str | bytes) -> None:
     """Raises ValueError for a number that JSON does not have or no float holds, and for a key that an object has twice."""
-    read_json(text.decode() if isinstance(text, bytes) else text, unique=True)
+    read_json(text.decode() if isinstance(text, bytes) else text, unique=True, bits=SIZE_BITS)
 
 
 def _with_modules(text: str | bytes) -> str | bytes:

@@ -130,19 +130,23 @@ class Sweep:
         return result
 
     def run(
-        self, part: SweepPart, count: Callable[[Record], None], note: Callable[[str], object], probes: Callable[[], None]
-    ) -> PartResult:
-        """Runs one part. ``count`` gets the records as they come; ``note`` lines on lost workers of a cluster, which the
-        summary of the run has as well, and on a run that is not indexed; ``probes`` is ``sweep``'s. An error that ends this
-        part alone, as a device that does not open, is its ``fault``."""
-        result = self.not_started(part)
+        self,
+        part: SweepPart,
+        result: PartResult,
+        count: Callable[[Record], None],
+        note: Callable[[str], object],
+        probes: Callable[[], None],
+    ) -> None:
+        """Runs one part. ``result``, which has not started, gets what comes, so that it is known whatever ends this. ``count``
+        gets the records as they come; ``note`` lines on lost workers of a cluster, which the summary of the run has as well,
+        and on a run that is not indexed; ``probes`` is ``sweep``'s. An error that ends this part alone, as a device that does
+        not open, is its ``fault``."""
         try:
             self._run(part, result, count, note, probes)
         except BrokenPipeError:  # nobody reads what the command prints
             raise
         except DEVICE_ERRORS as error:
             result.fault = reason(error)
-        return result
 
     def _run(
         self,

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C in the middle of a command: one line, 143 or 130, and neither processes nor parts of files stay."""
+"""Signals in the middle of a command: one line, 128 and their number, and neither processes nor parts of files stay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ssinghal.device.virtual_cache import scratch_folders
-from tests.support.processes import all_ended, wait_for
+from tests.support.processes import all_ended, as_in_the_foreground, wait_for
 
 CASES = "".join(f'{{"op": "relu", "inputs": [[32, {32 * n}]]}}\n' for n in range(1, 5000))
 OOM = "".join(
@@ -20,6 +20,7 @@ OOM = "".join(
 ENDINGS = [
     (signal.SIGTERM, 143, "ssinghal: ended by SIGTERM"),
     (signal.SIGINT, 130, "ssinghal: interrupted"),
+    (signal.SIGHUP, 129, "ssinghal: ended by SIGHUP"),
 ]
 
 
@@ -37,9 +38,7 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(
-            signal.SIGINT, signal.default_int_handler
-        ),  # ignored where pytest is in the background
+        preexec_fn=as_in_the_foreground,
     )
 
 
@@ -81,6 +80,30 @@ def test_a_capture_leaves_nothing(tmp_path, number, code, line):
     assert ending == [code, line]
     wait_for(lambda: all_ended(children), "the end of the capture")
     assert not [path for path in os.listdir(tmp_path) if "net.yaml" in path]
+
+
+@pytest.mark.parametrize("module", ["click", "ssinghal.errors", "ssinghal.cli.standard_error"])
+def test_ctrl_c_while_the_program_is_loaded(tmp_path, module):
+    """The import of one of its modules hangs, as on a cold disk, before there is a command."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import pathlib, sys, time\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}:\n"
+        "            pathlib.Path('begun').touch(); time.sleep(60)\n"
+        "sys.meta_path.insert(0, Slow())\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ssinghal", "doctor"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=as_in_the_foreground,
+    )
+    wait_for((tmp_path / "begun").exists, "the import")
+    process.send_signal(signal.SIGINT)
+    assert (process.communicate(timeout=60)[1], process.returncode) == ("ssinghal: interrupted\n", 130)
 
 
 def test_a_second_sigterm_ends_the_program_at_once(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 
 from ssinghal.runs.compressing import repack
 from tests.cli.test_run import LARGE, SLOW, SMALL, Run
-from tests.support.processes import catalog_text, read_lines, wait_for, workers_of
+from tests.support.processes import as_in_the_foreground, catalog_text, read_lines, wait_for, workers_of
 
 RELU = {"relu": [{"shape": [1, 32, 32 * n]} for n in range(1, 41)], "add": [{"shape": SMALL}, {"shape": LARGE}]}
 CASES = 42
@@ -64,7 +64,7 @@ def answered_of(records: Path) -> int:
 
 
 @pytest.mark.virtual_device
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGHUP])
 def test_a_run_that_was_ended_in_the_middle_twice(tmp_path, uninterrupted_many, number):
     run = Run(tmp_path, MANY)
     records = run.latest / "records.jsonl"
@@ -84,6 +84,7 @@ def test_a_run_that_was_ended_in_the_middle_twice(tmp_path, uninterrupted_many, 
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            preexec_fn=as_in_the_foreground,
         )
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err

@@ -19,6 +19,7 @@ from tests.support.processes import (
     UNMAPPED,
     Suite,
     all_ended,
+    as_in_the_foreground,
     catalog_text,
     operator_module,
     read_lines,
@@ -55,6 +56,7 @@ class Run:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            preexec_fn=as_in_the_foreground,
         )
 
     def __call__(self, *arguments: str, **environ: str) -> tuple[int, str, str]:

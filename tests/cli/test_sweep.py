@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -16,9 +18,10 @@ from ssinghal.core.tensors import DType
 from ssinghal.device.modes import DeviceChoice, DeviceMode
 from ssinghal.operators.case_json import case_from_json
 from ssinghal.runner.tasks import PoolOptions
+from ssinghal.runs.index import STORE
 from ssinghal.sweeps.parts import Sweep as SweepOf
 from ssinghal.sweeps.parts import SweepPart
-from tests.support.processes import catalog_text, read_lines, wait_for
+from tests.support.processes import as_in_the_foreground, catalog_text, read_lines, wait_for
 
 PROGRAM = [sys.executable, "-m", "ssinghal", "sweep", "catalog.yaml"]
 # 64 x 1280 x 800 elements of 2 B are 131,072,000 B; no board has as much L1 in 64 or 110 or 130 banks of at most 1,572,864 B
@@ -34,7 +37,9 @@ class Sweep:
 
     def start(self, *arguments):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen([*PROGRAM, *arguments], cwd=self.folder, start_new_session=True, **pipes)
+        return subprocess.Popen(
+            [*PROGRAM, *arguments], cwd=self.folder, start_new_session=True, preexec_fn=as_in_the_foreground, **pipes
+        )
 
     def __call__(self, *arguments):
         process = self.start("--json", *arguments)
@@ -158,6 +163,27 @@ def test_ctrl_c_while_a_later_device_opens_is_in_the_table(sweep):
     ]
     assert rows[1][11:] == ["not", "started"]
     assert out.splitlines()[-1] == "interrupted: 1 of 2 cases were not run; the same command completes it"
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_a_board_is_indexed_is_in_the_table(sweep, number):
+    """Another process has the index, so that the end of the first board's run waits for it."""
+    sweep("--board", "n150", "--op", "gelu")
+    with closing(sqlite3.connect(sweep.folder / "results" / STORE, isolation_level=None)) as held:
+        held.execute("BEGIN IMMEDIATE")
+        process = sweep.start("--board", "n150,p150", "--op", "relu", "--fresh")
+        latest = sweep.folder / "results" / "latest"
+        wait_for(lambda: (latest / "summary.txt").exists() and len(read_lines(latest / "records.jsonl")) == 2, "its summary")
+        process.send_signal(number)
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, "Traceback" in err) == (128 + number, False)
+    rows = [line.split() for line in out.splitlines()[1:-1]]
+    assert [(row[0], *row[4:11]) for row in rows] == [
+        ("n150", "2", "1", "1", "0", "0", "2", "0"),
+        ("p150", "2", "0", "0", "0", "0", "0", "2"),
+    ]
+    assert out.splitlines()[-1] == "interrupted: 2 of 4 cases were not run; the same command without --fresh completes it"
 
 
 @pytest.mark.virtual_device

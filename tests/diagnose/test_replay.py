@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -173,3 +174,15 @@ def test_buffers_of_a_call_with_temporary_tensors_are_assumed(pools: DevicePools
     allocated by then, which the numbers do not show; a sum makes its result alone."""
     replayed = replay(call, no_room(1_380_000 // 2_048 * 2_048, need=17 * 2_048), pools)
     assert (replayed.explains, replayed.live_from) == (False, source)
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize("shape", [(65536, 65536, 65536, 32768), (2**32 - 1, 2**31 - 1), (3_037_000_500, 3_037_000_500)])
+def test_a_call_that_wraps_ttnns_counters_does_not_fit_in_a_replay(pools, shape):
+    """TTNN itself would take the first two for nothing, as 2^64 B are 0 in 64 bits, and the last for 136 GiB."""
+    tiles = math.prod(shape[:-2]) * -(-shape[-2] // 32) * -(-shape[-1] // 32)
+    assert tiles * 2_048 >= 2**64
+    replayed = replay(make_case("relu", (shape,)), Verdict(Status.OOM, Resource.DRAM_BUFFER), pools)
+    verdict = replayed.result.verdict
+    assert (verdict.status, verdict.resource, verdict.stage) == (Status.OOM, Resource.DRAM_BUFFER, "input 1")
+    assert verdict.total_bytes == tiles * 2_048

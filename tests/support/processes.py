@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -153,6 +154,12 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     text = path.read_text()
     assert text == "" or text.endswith("\n"), "the last line is not whole"
     return [json.loads(line) for line in text.splitlines()]
+
+
+def as_in_the_foreground() -> None:
+    """For ``preexec_fn``: where pytest is in the background, or in nohup, these signals are ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:

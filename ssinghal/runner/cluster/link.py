@@ -21,6 +21,7 @@ from distributed.comm import CommClosedError, connect, get_address_host_port
 from distributed.security import Security
 
 from ssinghal.core.closing import Closing
+from ssinghal.core.signals import ENDING
 from ssinghal.device.virtual_cache import scratch_folder
 from ssinghal.errors import HarnessError
 
@@ -199,7 +200,7 @@ def local_cluster(workers: int) -> Iterator[Link]:
         # A signal may reach the complete group, but this process ends its workers itself. They inherit the mask of the thread
         # that starts them, and that thread the one of this block. The start of the resource tracker would clear it.
         _start_resource_tracker()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             security = Security.temporary()
             cluster = LocalCluster(

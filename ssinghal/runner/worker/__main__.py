@@ -14,6 +14,7 @@ import sys
 from multiprocessing.connection import Connection
 
 from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.signals import OF_TERMINAL
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.session import Session
 from ssinghal.errors import DeviceError
@@ -24,7 +25,8 @@ CLOSE_S = 60  # in which a device must close
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers itself
+    for number in OF_TERMINAL:
+        signal.signal(number, signal.SIG_IGN)  # it reaches the whole group; the parent ends its workers itself
     descriptor, lifeline = int(sys.argv[1]), Lifeline(int(sys.argv[2]))
     os.set_inheritable(descriptor, False)  # a compiler that outlives this process must not keep the connection open
     with Connection(descriptor) as connection:
