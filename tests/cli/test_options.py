@@ -253,8 +253,8 @@ def test_the_programs_help_imports_no_command():
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     imported = {name for name in done.stdout.splitlines()[-1].split() if name.startswith("ssinghal")}
-    lightweight = {"ssinghal.cli.lazy_group", "ssinghal.cli.standard_error", "ssinghal.errors"}
-    assert imported == {"ssinghal", "ssinghal.cli"} | lightweight
+    lightweight = {"ssinghal.cli.lazy_group", "ssinghal.cli.standard_error", "ssinghal.core", "ssinghal.core.signals"}
+    assert imported == {"ssinghal", "ssinghal.cli", "ssinghal.errors"} | lightweight
 
 
 # releases run --------------------------------------------------------------------------------------------------------------
