@@ -18,6 +18,7 @@ from ssinghal.core.case import Case
 from ssinghal.core.files import open_file
 from ssinghal.core.record import Record
 from ssinghal.core.tensors import Shape
+from ssinghal.core.unpacked import unpacked
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import Release, find_release
 from ssinghal.errors import InvalidCase
@@ -345,6 +346,6 @@ def _opened(source: str | Path, stack: ExitStack) -> tuple[BinaryIO, str]:
     if isinstance(source, str) and not os.path.isfile(source):
         return io.BytesIO(source.encode()), "the text"
     try:
-        return stack.enter_context(open_file(Path(source), pipe=True)), str(source)
+        return unpacked(stack.enter_context(open_file(Path(source), pipe=True)), str(source)), str(source)
     except OSError as error:
         raise InvalidCase(f"{source}: {error.strerror}") from error

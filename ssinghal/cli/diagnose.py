@@ -19,6 +19,7 @@ from ssinghal.cli.requests import CaseRequest, DeviceRequest, case_options, devi
 from ssinghal.cli.streams import check_writable, echo, show
 from ssinghal.core.case import Case, call_text
 from ssinghal.core.files import open_file, write_given
+from ssinghal.core.unpacked import unpacked
 from ssinghal.device.releases import find_release
 from ssinghal.diagnose.parse.mlir import read_module
 from ssinghal.diagnose.parse.own_reports import call_of
@@ -155,9 +156,9 @@ def _opened(path: Path, stack: ExitStack) -> BinaryIO:
     if str(path) == "-":
         if sys.stdin is None:
             raise InvalidCase("-: standard input is closed")
-        return sys.stdin.buffer
+        return unpacked(sys.stdin.buffer, "-")
     try:
-        return stack.enter_context(open_file(path, pipe=True))
+        return unpacked(stack.enter_context(open_file(path, pipe=True)), str(path))
     except OSError as error:
         is_text = error.errno in (errno.ENOENT, errno.ENAMETOOLONG)
         hint = "; expected a file, or - for a text on standard input" if is_text else ""

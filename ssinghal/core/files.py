@@ -39,11 +39,34 @@ def exists(text: str | Path) -> bool:
         return False
 
 
+class _Named(FileIO):
+    """An open file whose errors name it: those of reading, unlike those of opening, would not."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        super().__init__(descriptor)
+        self._path = path
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # called with a memoryview alone
+        with self._naming():
+            return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        with self._naming():
+            return super().readall()
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
+
+
 class _Passed(RawIOBase):
     """A pipe that a shell passes: beyond ``MAX_PIPE_BYTES``, reading raises OSError."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
-        self._pipe, self._path, self._read = FileIO(descriptor), path, 0
+        self._pipe, self._path, self._read = _Named(descriptor, path), path, 0
 
     def readable(self) -> bool:
         return True
@@ -76,7 +99,7 @@ def open_file(path: Path, *, pipe: bool = False) -> BufferedReader:
     program does.
 
     Raises:
-        OSError: It cannot be opened, or is none of these.
+        OSError: It cannot be opened, or is none of these; later, that it cannot be read. It names the path.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | (0 if pipe else os.O_NONBLOCK))
     try:
@@ -90,7 +113,7 @@ def open_file(path: Path, *, pipe: bool = False) -> BufferedReader:
         os.set_blocking(descriptor, True)
         if stat.S_ISFIFO(status.st_mode) and not pipe:
             return BufferedReader(_Passed(descriptor, path))
-        return os.fdopen(descriptor, "rb")
+        return BufferedReader(_Named(descriptor, path))
     except OSError:
         os.close(descriptor)
         raise
