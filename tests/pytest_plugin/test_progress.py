@@ -29,7 +29,9 @@ def test_lines_count_tests_and_outcomes(suite: Suite, workers: tuple[str, ...]) 
     code, output = suite.run(*ARGUMENTS, *workers, "--oom-progress")
     lines = [(*(int(found[n]) for n in (1, 2, 3)), found[4]) for found in LINE.finditer(output)]
     assert code == 1
-    assert [line[:3] for line in lines] == [(done, 31, 100 * done // 31) for done in (4, 7, 10, 13, 16, 19, 22, 25, 28, 31)]
+    tenths = [(done, 31, 100 * done // 31) for done in (4, 7, 10, 13, 16, 19, 22, 25, 28, 31)]
+    assert [line[:3] for line in lines if line[:3] in tenths] == tenths  # on a busy machine there are those of every 30 s, too
+    assert [line[0] for line in lines] == sorted({line[0] for line in lines})
     assert lines[-1][3] == "30 skipped, 1 failed"
     assert "1 failed, 30 skipped" in output
     assert not re.search(r"^\.+|\.py [.F]", output, re.MULTILINE)
