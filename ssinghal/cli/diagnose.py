@@ -19,6 +19,7 @@ from ssinghal.cli.requests import CaseRequest, DeviceRequest, case_options, devi
 from ssinghal.cli.streams import check_writable, echo, show
 from ssinghal.core.case import Case, call_text
 from ssinghal.core.files import open_file, write_given
+from ssinghal.core.nouns import counted
 from ssinghal.core.unpacked import unpacked
 from ssinghal.device.releases import find_release
 from ssinghal.diagnose.parse.mlir import read_module
@@ -122,7 +123,7 @@ def _print(lines: Sequence[str]) -> None:
 
 def _header(reading: LogReading) -> list[str]:
     remarks = [f"remark: {remark}" for remark in reading.remarks]
-    return remarks if reading.failures else [f"{reading.name}: no failure in {reading.lines:,} lines", *remarks]
+    return remarks if reading.failures else [f"{reading.name}: no failure in {counted(reading.lines, 'line')}", *remarks]
 
 
 @click.command(add_help_option=False)

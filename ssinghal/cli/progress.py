@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ssinghal.cli.streams import echo
+from ssinghal.core.nouns import counted
 from ssinghal.core.record import Record
 from ssinghal.core.verdict import Status
 
@@ -35,7 +36,7 @@ def counting(items: Iterable[T], what: str, total: int) -> Iterator[T]:
         yield from track(items, what, total)
         return
     started = last_line = time.monotonic()
-    echo(f"{what}: {total:,} cases", err=True)
+    echo(f"{what}: {counted(total, 'case')}", err=True)
     for done, item in enumerate(items, start=1):
         now = time.monotonic()
         if _is_tenth(done, total) or now - last_line >= LINE_EVERY_S:
@@ -88,11 +89,13 @@ class VerdictProgress:
         if self._bar is not None:
             self._bar.update(self._task, doing="probing")
             return
-        left, on = f"{self._total - self._counts.total():,}", f" on {self._where}" if self._where else ""
+        left, on = self._total - self._counts.total(), f" on {self._where}" if self._where else ""
         if self._taken:
-            line = f"probing: {left} of {self._total:,} cases{on}; {self._taken:,} answers are taken from earlier runs"
+            line = (
+                f"probing: {left:,} of {counted(self._total, 'case')}{on}; {self._taken:,} answers are taken from earlier runs"
+            )
         else:
-            line = f"probing: {left} cases{on}"
+            line = f"probing: {counted(left, 'case')}{on}"
         echo(line, err=True)
 
     def count(self, record: Record) -> None:

@@ -12,6 +12,7 @@ import click
 from ssinghal.cli import options
 from ssinghal.cli.progress import counting
 from ssinghal.core.json_values import plain
+from ssinghal.core.nouns import counted
 from ssinghal.core.signals import collected_signals
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError, cut
@@ -79,8 +80,8 @@ def recheck(run: str | None, cases: int, timeout: float, workers: int | None, re
         found = [{"op": r.record.op, "key": r.record.key, "id": r.record.id, **_as_json(r)} for r in differing]
         click.echo(json.dumps({"run": name, "repeated": done, "interrupted": bool(caught), "different": found}))
     else:
-        count = f"interrupted: {done:,} of {len(chosen):,}" if caught else f"{done:,}"
-        for line in [*map(_line, differing), f"{count} cases repeated in fresh processes, {len(differing):,} differ"]:
+        count = f"interrupted: {done:,} of {counted(len(chosen), 'case')}" if caught else counted(done, "case")
+        for line in [*map(_line, differing), f"{count} repeated in fresh processes, {len(differing):,} differ"]:
             click.echo(line)
     sys.exit(128 + caught[0] if caught else 1 if differing else 0)
 

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from ssinghal.core.nouns import counted
 from ssinghal.errors import cut
 from ssinghal.plan.placed_result import Moved, NotChosen, Nowhere, PlacementReport, ResultPlace, Share, StepPlacement
 from ssinghal.render.tables import aligned, percent
@@ -78,11 +79,6 @@ def _traffic(moved: Moved, port: Moved | None, ratio: float | None) -> Iterator[
             )
     other = f" (port: {port.resharded_bytes:,} B, {port.layout_changes:,})" if port is not None else ""
     yield f"resharded {moved.resharded_bytes:,} B, {counted(moved.layout_changes, 'change')} of layout or shards{other}"
-
-
-def counted(count: int, what: str) -> str:
-    """Returns a number with its noun: 1 state, 2 states."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _share(part: Share) -> str:

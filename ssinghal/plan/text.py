@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ssinghal.core.nouns import counted
 from ssinghal.core.tensors import format_bytes, format_shape
 from ssinghal.core.verdict import Status, sentence
 from ssinghal.plan.liveness import Arithmetic, SizeRule
-from ssinghal.plan.placed_text import counted, placement_lines, placements_table, wrapped
+from ssinghal.plan.placed_text import placement_lines, placements_table, wrapped
 from ssinghal.plan.planner import Plan
 from ssinghal.plan.policy import Lifetime
 from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split

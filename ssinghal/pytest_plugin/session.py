@@ -16,6 +16,7 @@ from ssinghal.core.case import Case
 from ssinghal.core.case_sets import CaseDigest, Identity
 from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
 from ssinghal.core.estimate import Prediction
+from ssinghal.core.nouns import counted
 from ssinghal.core.record import Record
 from ssinghal.core.verdict import Status
 from ssinghal.core.versions import package_versions
@@ -143,7 +144,7 @@ class Harness:
         """Returns how many cases the device probes, and how many answers are taken."""
         keys = {key for _, key in self.on_device}
         taken = len(keys & self._earlier_answers().keys()) if self.settings.incremental else 0
-        line = f"probing {len(keys) - taken:,} cases on {self.settings.pool_options.place(self.settings.choice)}"
+        line = f"probing {counted(len(keys) - taken, 'case')} on {self.settings.pool_options.place(self.settings.choice)}"
         return f"{line}; {taken:,} answers are taken from earlier runs" if taken else line
 
     def device_facts(self) -> DeviceFacts:
