@@ -276,7 +276,7 @@ def _start_process(descriptors: list[int], log: Path | None, changes: dict[str, 
     """Starts a worker with its ends of the connection and the lifeline. Native code writes to standard output and error
     directly; under pytest or ``--json`` that must not reach the user, so it goes to ``log``, or else to standard error.
 
-    What a terminal sends reaches the complete process group. The worker inherits the mask, so no such signal can end it before it
+    What a terminal sends reaches all of the process group. The worker inherits the mask, so no such signal can end it before it
     ignores it.
     """
     environment = dict(os.environ)

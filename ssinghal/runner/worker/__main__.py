@@ -26,7 +26,7 @@ CLOSE_S = 60  # in which a device must close
 
 def main() -> None:
     for number in OF_TERMINAL:
-        signal.signal(number, signal.SIG_IGN)  # it reaches the complete group; the parent ends its workers itself
+        signal.signal(number, signal.SIG_IGN)  # all of the group get it; the parent ends its workers itself
     descriptor, lifeline = int(sys.argv[1]), Lifeline(int(sys.argv[2]))
     os.set_inheritable(descriptor, False)  # a compiler that outlives this process must not keep the connection open
     with Connection(descriptor) as connection:
