@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssinghal.core.json_values import Bytes, DeviceBytes, Dims, Finite, LineText, fields_of, without_empty
+from ssinghal.core.json_values import Bytes, Dims, Finite, LineText, RequestedBytes, fields_of, without_empty
 from ssinghal.core.tensors import TextEnum
 from ssinghal.core.verdict import Resource
 
@@ -29,11 +29,11 @@ class EstimatedTensor:
     dtype: LineText
     layout: LineText
     memory: LineText
-    logical_bytes: Bytes
-    allocated_bytes: Bytes
-    bytes_per_bank: Bytes
+    logical_bytes: RequestedBytes
+    allocated_bytes: RequestedBytes
+    bytes_per_bank: RequestedBytes
     # What the allocator's view grows by, per bank.
-    booked_bytes_per_bank: Bytes
+    booked_bytes_per_bank: RequestedBytes
     # Allocated over logical bytes.
     padding_factor: Finite
     # Every padded dim in words, the most expensive first.
@@ -50,18 +50,18 @@ class Estimate:
     reason: str = ""
     complete: bool = True
     temporaries: bool = False
-    total_bytes: Bytes | None = None
-    bytes_per_bank: Bytes | None = None
+    total_bytes: RequestedBytes | None = None
+    bytes_per_bank: RequestedBytes | None = None
     banks: Bytes | None = None
-    bank_bytes: DeviceBytes | None = None
-    allocated_bytes: Bytes | None = None
-    free_bytes: Bytes | None = None
-    largest_free_bytes: Bytes | None = None
-    program_bytes: Bytes | None = None
-    program_end: Bytes | None = None
-    limit_bytes: Bytes | None = None
+    bank_bytes: Bytes | None = None
+    allocated_bytes: RequestedBytes | None = None
+    free_bytes: RequestedBytes | None = None
+    largest_free_bytes: RequestedBytes | None = None
+    program_bytes: RequestedBytes | None = None
+    program_end: RequestedBytes | None = None
+    limit_bytes: RequestedBytes | None = None
     shortfall_bytes: int | None = None
-    peak_bytes_per_bank: Mapping[LineText, Bytes] = field(default_factory=dict)
+    peak_bytes_per_bank: Mapping[LineText, RequestedBytes] = field(default_factory=dict)
     allocations: tuple[EstimatedTensor, ...] = ()
 
     def to_json(self) -> dict[str, Any]:

@@ -19,10 +19,11 @@ class Bounds:
         return {**handler(source), **self._limits}
 
 
-# Of the bytes that a call requests, which no device may have: a tensor has up to eight sizes of 32 bits, and 4 B an element.
+Bytes = Annotated[int, Bounds(ge=0, lt=2**63)]
+# What a call requests, which no device may have: a tensor has up to eight sizes of 32 bits, and 4 B an element. Also what TTNN
+# states of an allocation: its unsigned numbers may wrap.
 SIZE_BITS = 8 * 32 + 16
-Bytes = Annotated[int, Bounds(ge=0, lt=2**SIZE_BITS)]
-DeviceBytes = Annotated[int, Bounds(ge=0, lt=2**63)]  # of what a device has
+RequestedBytes = Annotated[int, Bounds(ge=0, lt=2**SIZE_BITS)]
 Count = Annotated[int, Bounds(ge=1, lt=2**63)]
 Finite = Annotated[float, Bounds(ge=0, allow_inf_nan=False)]
 Number = Annotated[float, Bounds(allow_inf_nan=False)]

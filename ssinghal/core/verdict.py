@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.core.json_values import Bytes, DeviceBytes, LineText, fields_of, without_empty
+from ssinghal.core.json_values import Bytes, LineText, RequestedBytes, fields_of, without_empty
 from ssinghal.core.tensors import TextEnum
 from ssinghal.errors import cut
 
@@ -77,25 +77,25 @@ class Verdict:
     # Where the call stopped: "input 2", "output", "program", "call" … No enum: operands are numbered, plans name steps.
     stage: LineText = ""
     # What the buffer needs in all its banks together.
-    total_bytes: Bytes | None = None
+    total_bytes: RequestedBytes | None = None
     # What the fullest bank needs for the buffer.
-    bytes_per_bank: Bytes | None = None
+    bytes_per_bank: RequestedBytes | None = None
     # How many banks the buffer is spread over.
     banks: Bytes | None = None
     # The size of one bank.
-    bank_bytes: DeviceBytes | None = None
+    bank_bytes: Bytes | None = None
     # Of the bank, what other buffers take.
-    allocated_bytes: Bytes | None = None
+    allocated_bytes: RequestedBytes | None = None
     # Of the bank, what is free, in all blocks together.
-    free_bytes: Bytes | None = None
+    free_bytes: RequestedBytes | None = None
     # Of the bank, the largest free block.
-    largest_free_bytes: Bytes | None = None
+    largest_free_bytes: RequestedBytes | None = None
     # The address or size that program buffers reach on ``cores``.
-    program_bytes: Bytes | None = None
+    program_bytes: RequestedBytes | None = None
     # The address or size that program buffers may reach.
-    limit_bytes: Bytes | None = None
+    limit_bytes: RequestedBytes | None = None
     # The L1 tensor that program buffers run into.
-    tensor_address: Bytes | None = None
+    tensor_address: RequestedBytes | None = None
     # The range of cores that program buffers are on, as TTNN prints it.
     cores: LineText = ""
     # "circular", "dataflow" …: the program buffers that TTNN names.

@@ -10,13 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Placement
+from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import BufferType, DType, Layout
-from ssinghal.core.verdict import Status
+from ssinghal.core.verdict import Resource, Status, Verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import make_case
@@ -31,6 +33,7 @@ SHAPES = st.lists(SIZES, min_size=1, max_size=8).map(tuple)
 BOARD = load_board("n150")
 
 
+@settings(max_examples=300)
 @given(
     shape=SHAPES,
     operator=st.sampled_from(["relu", "add", "matmul"]),
@@ -48,6 +51,15 @@ def test_every_estimate_is_read_as_it_was_written(shape, operator, dtype, layout
     except InvalidCase:
         return
     record = replace(unprobed(case, Status.NOT_RUN, "made here", "n150"), estimate=estimated)
+    assert parse_record(json.dumps(record.to_json())) == record
+
+
+@pytest.mark.parametrize("name", ["allocated_bytes", "free_bytes", "largest_free_bytes", "program_bytes", "limit_bytes"])
+def test_a_number_of_ttnn_that_wrapped_is_read(name):
+    """As 2,048 B less than nothing, which are 2^64 - 2,048 in 64 bits."""
+    case = make_case("relu", ((1, 1, 32, 32),))
+    verdict = Verdict(Status.OOM, Resource.L1_BUFFER, total_bytes=2_048, **{name: 2**64 - 2_048})
+    record = Record.of(case, verdict, device_mode=DeviceMode.VIRTUAL, board="n150", ttnn="0.81.1")
     assert parse_record(json.dumps(record.to_json())) == record
 
 

@@ -207,7 +207,9 @@ def test_an_answer_counts_before_a_case_that_no_device_answered(tmp_path):
         {"dtype": "float64"},
         {"layout": "foo"},
         {"memory": "bar"},
-        {"total_bytes": 10**30},
+        {"total_bytes": 10**90},  # 2^272, the bound of a request, is less than 10^82
+        {"bank_bytes": 10**30},
+        {"estimate": {"verdict": "fits", "bank_bytes": 10**30}},
         {"bytes_per_bank": -1},
         {"inputs": [[1, -1, 32, 32]]},
         {"inputs": [[1, 2**70]]},
